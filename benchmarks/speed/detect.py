@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks import reference, transcripts
 from benchmarks.table import Result, keep
 from chimeralab import detect_all
-from chimeralab.detection.seam import judged_turns
+from chimeralab.detection.seam import list_judged_turns
 from chimeralab.embedding.encoder import MiniLMEncoder
 
 COMMAND = "OPENBLAS_NUM_THREADS=1 python -m benchmarks.speed.detect"
@@ -18,7 +18,7 @@ RUNS = 5
 
 def main() -> None:
     talks = transcripts.selfchats()
-    texts = [turn.text for talk in talks for turn in judged_turns(talk)]
+    texts = [turn.text for talk in talks for turn in list_judged_turns(talk)]
     distinct = list(dict.fromkeys(texts))
     with tempfile.TemporaryDirectory() as folder:
         model = reference.load(Path(folder))

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import reference, transcripts
 from benchmarks.table import Result, keep
 from chimeralab import weights
-from chimeralab.detection.seam import judged_turns
+from chimeralab.detection.seam import list_judged_turns
 from chimeralab.embedding.kernel import Kernel, KernelUnusable
 from chimeralab.embedding.minilm import LAYERS, WIDTH, MiniLM, WordPieces, grouped
 from chimeralab.weights.tensors import read_tensors
@@ -84,7 +84,7 @@ def spent(encode: Encode, texts: Texts) -> Spent:
 
 def distinct_texts() -> list[str]:
     talks = transcripts.selfchats()
-    return list(dict.fromkeys(turn.text for talk in talks for turn in judged_turns(talk)))
+    return list(dict.fromkeys(turn.text for talk in talks for turn in list_judged_turns(talk)))
 
 
 def contenders(folder: Path, texts: Texts) -> tuple[dict[str, Encode], int]:

@@ -12,7 +12,7 @@ from benchmarks.transcripts import DATA
 from chimeralab import LOCKED, Trajectory, detect_all, readers
 from chimeralab.detection.locked import Lags
 from chimeralab.detection.measure import lag_similarities
-from chimeralab.detection.seam import judged_turns
+from chimeralab.detection.seam import list_judged_turns
 from chimeralab.embedding.encoder import MiniLMEncoder
 
 # To import it takes seconds, and every process that tests would do so to find this file. What it
@@ -38,7 +38,7 @@ def flips(model: object, talks: Iterable[Trajectory], speaker: str | None) -> li
     return [
         talk.id
         for talk, detection in zip(talks, found, strict=True)
-        if detection.collapsed != by_reference(model, judged_turns(talk, speaker))
+        if detection.collapsed != by_reference(model, list_judged_turns(talk, speaker))
     ]
 
 

@@ -11,7 +11,7 @@ from benchmarks.transcripts import DATA
 from chimeralab import LOCKED, Trajectory, readers
 from chimeralab.detection.locked import Lags
 from chimeralab.detection.measure import GuardBand, lag_similarities
-from chimeralab.detection.seam import judged_turns
+from chimeralab.detection.seam import list_judged_turns
 from chimeralab.embedding.encoder import MiniLMEncoder
 
 COMMAND = "python -m benchmarks.validity.verdicts"
@@ -53,7 +53,7 @@ def main() -> None:
 def compare(talks: Sequence[Trajectory], encoder: MiniLMEncoder) -> Compared:
     """Judge every conversation three times: fast and rechecked, fast alone, and exactly."""
     band = GuardBand(encoder, LOCKED.cutoffs)
-    series = [[turn.text for turn in judged_turns(talk)] for talk in talks]
+    series = [[turn.text for turn in list_judged_turns(talk)] for talk in talks]
     distinct = list(dict.fromkeys(text for texts in series for text in texts))
     place = {text: index for index, text in enumerate(distinct)}
     fast_vectors = encoder.encode(distinct).vectors

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from chimeralab.core.records import Call, Detection, Loop, Trajectory, Turn
     from chimeralab.detection.guard import Guard
     from chimeralab.detection.judging import Results, detect, detect_all, detect_file
-    from chimeralab.detection.locked import LOCKED, Locked
+    from chimeralab.detection.locked import LOCKED, Locked, LockedRule
     from chimeralab.detection.loops import LOOPS, Loops
-    from chimeralab.detection.seam import Cutoff, Detector, Needs, Seen, Signal
+    from chimeralab.detection.seam import Cutoff, Detector, Needs, Observation, Seen, Signal
     from chimeralab.pipeline import run
     from chimeralab.study import Study
 
@@ -27,10 +27,12 @@ __all__ = [
     "Guard",
     "InputError",
     "Locked",
+    "LockedRule",
     "Loop",
     "LoopDetected",
     "Loops",
     "Needs",
+    "Observation",
     "Results",
     "Seen",
     "Signal",
@@ -47,8 +49,8 @@ __all__ = [
 _HOMES = {
     "core.errors": ("ChimeraError", "InputError", "LoopDetected"),
     "core.records": ("Call", "Detection", "Loop", "Trajectory", "Turn"),
-    "detection.seam": ("Cutoff", "Detector", "Needs", "Seen", "Signal"),
-    "detection.locked": ("LOCKED", "Locked"),
+    "detection.seam": ("Cutoff", "Detector", "Needs", "Observation", "Seen", "Signal"),
+    "detection.locked": ("LOCKED", "Locked", "LockedRule"),
     "detection.loops": ("LOOPS", "Loops"),
     "detection.guard": ("Guard",),
     "detection.judging": ("Results", "detect", "detect_all", "detect_file"),

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Browser
 
 from chimeralab import Trajectory, Turn
-from chimeralab.detection.loops import LOOPS, Judges
+from chimeralab.detection.loops import LOOPS, DetectorPair
 from chimeralab.report.conversation import write_index
 from tests.browser.pages import (
     DESKTOP,
@@ -34,7 +34,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     talks = [
         Trajectory(f"run-{n}/" + "long" * 40, said[n % 3 > 0], {}, "log:1") for n in range(TALKS)
     ]
-    write_index(talks, folder, Judges(None, LOOPS))
+    write_index(talks, folder, DetectorPair(None, LOOPS))
     return folder / "index.html"
 
 

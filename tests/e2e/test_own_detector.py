@@ -19,11 +19,11 @@ Chimera = Callable[..., Any]
 NEVER = '''
 from dataclasses import dataclass
 
-from chimeralab import Locked, Signal
+from chimeralab import LockedRule, Signal
 
 
 @dataclass(frozen=True)
-class Never(Locked):
+class Never(LockedRule):
     """Nothing is ever collapsed."""
 
     def start(self):

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimeralab.core.records import Trajectory, Turn
-from chimeralab.detection.locked import READINGS, Locked
-from chimeralab.detection.measure import Measured
+from chimeralab.detection.locked import READINGS, LockedRule
+from chimeralab.detection.measure import MeasuredConversation
 from chimeralab.selfplay.analysis import analyse, as_json
 from chimeralab.selfplay.outcomes import Outcomes
 from chimeralab.selfplay.runs import Run, table_of
@@ -23,7 +23,7 @@ from chimeralab.selfplay.specifications import (
 SIMILARITIES = [0.5, 0.86, 0.88, 0.89, 0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 1.0]
 
 detectors = st.builds(
-    Locked,
+    LockedRule,
     s1=st.sampled_from([0.9, 0.92]),
     s2=st.sampled_from([0.88, 0.9]),
     d1=st.sampled_from([0.06, 0.08, 0.1]),
@@ -34,7 +34,7 @@ detectors = st.builds(
 
 
 @st.composite
-def measured_talks(draw: st.DrawFn) -> Measured:
+def measured_talks(draw: st.DrawFn) -> MeasuredConversation:
     turns = draw(st.integers(0, 14))
     column = st.lists(st.sampled_from(SIMILARITIES), min_size=turns, max_size=turns)
     lags = np.array([draw(column), draw(column)]).T.reshape(turns, 2)
@@ -43,12 +43,12 @@ def measured_talks(draw: st.DrawFn) -> Measured:
     said = tuple(Turn(f"turn {n}") for n in range(turns))
     about = {"condition": "A", "prompt": "p", "repeat": 1}
     positions = tuple(range(1, turns + 1))
-    return Measured(Trajectory("t", said, about), positions, "all", lags, blank)
+    return MeasuredConversation(Trajectory("t", said, about), positions, "all", lags, blank)
 
 
 @given(measured_talks(), st.lists(detectors, min_size=1, max_size=8))
 def test_many_detectors_at_once_mark_what_each_marks_alone(
-    measured: Measured, several: list[Locked]
+    measured: MeasuredConversation, several: list[LockedRule]
 ) -> None:
     marks = mark_turns(measured, stack_settings(several))
     for row, detector in zip(marks, several, strict=True):
@@ -58,7 +58,7 @@ def test_many_detectors_at_once_mark_what_each_marks_alone(
 @given(measured_talks(), measured_talks())
 @settings(max_examples=25)
 def test_a_tally_counts_what_each_detector_finds_in_its_own_reading(
-    whole: Measured, skipped: Measured
+    whole: MeasuredConversation, skipped: MeasuredConversation
 ) -> None:
     cells = dict(list(list_detectors().items())[::97])
     found = tally([(whole, skipped)], cells)

@@ -10,7 +10,7 @@ from chimeralab.core.records import Trajectory, Turn
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.measure import GuardBand, cosines, lag_similarities, measure
 from chimeralab.detection.sweep import STUDY_GRID, all_cutoffs, grid_of
-from chimeralab.embedding.encoder import Encoded
+from chimeralab.embedding.encoder import Embeddings
 
 
 class NoisyEncoder:
@@ -23,7 +23,7 @@ class NoisyEncoder:
         self.margin = margin
         self._noisy = {text: _turned(vector, rng, margin / 3) for text, vector in exact.items()}
 
-    def encode(self, texts: list[str]) -> Encoded:
+    def encode(self, texts: list[str]) -> Embeddings:
         return _encoded(self._noisy, texts)
 
     def split(self, texts: list[str]) -> list[str]:
@@ -31,12 +31,12 @@ class NoisyEncoder:
 
     encode_split = encode
 
-    def encode_exactly(self, texts: list[str]) -> Encoded:
+    def encode_exactly(self, texts: list[str]) -> Embeddings:
         return _encoded(self._exact, texts)
 
 
-def _encoded(table: dict[str, Any], texts: list[str]) -> Encoded:
-    return Encoded(np.array([table[text] for text in texts]), np.zeros(len(texts), dtype=bool))
+def _encoded(table: dict[str, Any], texts: list[str]) -> Embeddings:
+    return Embeddings(np.array([table[text] for text in texts]), np.zeros(len(texts), dtype=bool))
 
 
 def _turned(vector: Any, rng: np.random.Generator, size: float) -> Any:

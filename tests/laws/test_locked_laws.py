@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimeralab.detection.locked import LOCKED, READINGS, Lags, Locked
+from chimeralab.detection.locked import LOCKED, READINGS, Lags, LockedRule
 from chimeralab.detection.measure import lag_similarities
 
 # Thresholds and similarities from one coarse grid, so that equality happens often.
@@ -15,7 +15,7 @@ lags = st.builds(Lags, levels, levels, st.booleans())
 talks = st.lists(lags, max_size=60)
 drifts = st.sampled_from([0.0, 0.04, 0.06, 0.08, 0.10, 0.12, 0.3])
 detectors = st.builds(
-    Locked,
+    LockedRule,
     s1=levels,
     s2=levels,
     d1=drifts,
@@ -25,11 +25,11 @@ detectors = st.builds(
 )
 
 
-def collapsed(detector: Locked, talk: list[Lags]) -> set[int]:
+def collapsed(detector: LockedRule, talk: list[Lags]) -> set[int]:
     return {signal.turn for signal in detector.judge(talk) if signal.collapsed}
 
 
-def by_definition(detector: Locked, talk: list[Lags]) -> set[int]:
+def by_definition(detector: LockedRule, talk: list[Lags]) -> set[int]:
     """The rule read off its definition, turn by turn, looking at whole windows."""
 
     def at_least(value: float, bound: float) -> bool:
@@ -70,12 +70,12 @@ def by_definition(detector: Locked, talk: list[Lags]) -> set[int]:
 
 
 @given(detectors, talks)
-def test_the_detector_follows_its_definition(detector: Locked, talk: list[Lags]) -> None:
+def test_the_detector_follows_its_definition(detector: LockedRule, talk: list[Lags]) -> None:
     assert collapsed(detector, talk) == by_definition(detector, talk)
 
 
 @given(detectors, talks)
-def test_stream_and_batch_agree(detector: Locked, talk: list[Lags]) -> None:
+def test_stream_and_batch_agree(detector: LockedRule, talk: list[Lags]) -> None:
     causal = replace(detector, marking="causal")
     stream = causal.start()
     assert [stream.update(lag) for lag in talk] == causal.judge(talk)
@@ -83,7 +83,7 @@ def test_stream_and_batch_agree(detector: Locked, talk: list[Lags]) -> None:
 
 @given(detectors, talks, talks)
 def test_a_longer_talk_never_rewrites_its_past(
-    detector: Locked, talk: list[Lags], more: list[Lags]
+    detector: LockedRule, talk: list[Lags], more: list[Lags]
 ) -> None:
     causal = replace(detector, marking="causal")
     assert causal.judge(talk + more)[: len(talk)] == causal.judge(talk)
@@ -91,7 +91,7 @@ def test_a_longer_talk_never_rewrites_its_past(
 
 @given(detectors, talks, st.sampled_from(["s1", "s2"]), levels)
 def test_lowering_a_similarity_threshold_never_removes_a_turn(
-    detector: Locked, talk: list[Lags], name: str, lower: float
+    detector: LockedRule, talk: list[Lags], name: str, lower: float
 ) -> None:
     looser = replace(detector, **{name: min(lower, getattr(detector, name))})
     assert collapsed(detector, talk) <= collapsed(looser, talk)
@@ -99,7 +99,7 @@ def test_lowering_a_similarity_threshold_never_removes_a_turn(
 
 @given(detectors, talks, st.sampled_from(["d1", "d2"]), drifts)
 def test_raising_a_drift_threshold_never_removes_a_turn(
-    detector: Locked, talk: list[Lags], name: str, higher: float
+    detector: LockedRule, talk: list[Lags], name: str, higher: float
 ) -> None:
     looser = replace(detector, **{name: max(higher, getattr(detector, name))})
     assert collapsed(detector, talk) <= collapsed(looser, talk)
@@ -111,7 +111,7 @@ def test_nothing_collapses_before_the_fifth_turn(talk: list[Lags]) -> None:
 
 
 @given(detectors, talks)
-def test_a_redundant_drift_test_changes_nothing(detector: Locked, talk: list[Lags]) -> None:
+def test_a_redundant_drift_test_changes_nothing(detector: LockedRule, talk: list[Lags]) -> None:
     if detector.drift_redundant:
         without = replace(detector, d1=2.0, d2=2.0)
         assert collapsed(detector, talk) == collapsed(without, talk)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from chimeralab.core.records import Turn
 from chimeralab.detection import screen
 from chimeralab.detection.evidence import NO_EVIDENCE, TextMemory
-from chimeralab.detection.loops import Loops, LoopStream, is_said
+from chimeralab.detection.loops import Loops, LoopStream, has_text
 from chimeralab.detection.words import HeardMessage, words_of
 
 WORDS = """
@@ -60,11 +60,11 @@ def one_by_one(turns: list[Turn], rules: Loops) -> list[tuple[Any, ...]]:
 
 
 def at_once(many: list[list[Turn]], rules: Loops) -> Iterator[list[tuple[Any, ...]]]:
-    words = screen.Screen(rules).hear([t.text for t in turns if is_said(t)] for turns in many)
+    words = screen.Screen(rules).hear([t.text for t in turns if has_text(t)] for turns in many)
     for turns in many:
         stream, signals = LoopStream(rules), []
         for turn in turns:
-            repeats = stream.take(turn, next(words) if is_said(turn) else None)
+            repeats = stream.take(turn, next(words) if has_text(turn) else None)
             signals.append((sorted(repeats), stream.going_on, stream.score))
         yield signals
 
@@ -80,7 +80,7 @@ def test_a_batch_is_judged_as_message_by_message(
 
 @given(talks(), SETTINGS)
 def test_a_quiet_message_is_evidence_of_nothing(turns: list[Turn], rules: Loops) -> None:
-    texts = [turn.text for turn in turns if is_said(turn)]
+    texts = [turn.text for turn in turns if has_text(turn)]
     memory = TextMemory(rules)
     for message in screen.Screen(rules).hear([texts]):
         seen = memory.weigh(HeardMessage(message.text), "ada")

@@ -43,9 +43,9 @@ from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.tables import check_table_name, open_table
 from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, TURN_COLUMNS, verdict_rows
 from chimeralab.detection.judging import Judge
-from chimeralab.detection.locked import Locked
-from chimeralab.detection.loops import loops_beside
-from chimeralab.detection.seam import Detector, in_brief
+from chimeralab.detection.locked import LockedRule
+from chimeralab.detection.loops import resolve_loops
+from chimeralab.detection.seam import Detector, summarise_detector
 from chimeralab.detection.verdict import as_json, from_json
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def open_results(out: str | None, *, trace: bool) -> Iterator[Callable[[Detectio
 Judging = tuple[Iterator[tuple[Detection, str | None, str | None]], ResultWords, Callable[[], str]]
 
 
-def judge_logs(detector: Locked, options: dict[str, Any]) -> Judging:
+def judge_logs(detector: LockedRule, options: dict[str, Any]) -> Judging:
     """Read logs and judge each conversation."""
 
     def open_encoder() -> "Encoder":
@@ -217,7 +217,7 @@ def judge_logs(detector: Locked, options: dict[str, Any]) -> Judging:
     return each(), FACT, lambda: describe_judge(judge)
 
 
-def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
+def judge_study(detector: LockedRule, options: dict[str, Any]) -> Judging:
     """Judge the conversations of a study that have no verdict yet, and load all verdicts."""
     # Imported here to keep start-up fast for logs, the common case.
     from chimeralab import pipeline  # noqa: PLC0415
@@ -243,7 +243,7 @@ def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
             yield detection, group, str(detection.metadata["prompt"])
 
     settings: Detector = study.plan.detector.settings
-    used = "; ".join(map(in_brief, dict.fromkeys((loops_beside(settings), settings))))
+    used = "; ".join(map(summarise_detector, dict.fromkeys((resolve_loops(settings), settings))))
     words = scope_of(reliability(study)).words
     return verdicts(), words, lambda: f"{used}; {judged} new verdicts, the rest were stored"
 
@@ -251,11 +251,11 @@ def judge_study(detector: Locked, options: dict[str, Any]) -> Judging:
 def describe_judge(judge: Judge) -> str:
     """Describe the detectors and the encoder in one line."""
     detector, encoder, band = judge.detector, judge.encoder, judge.band
-    parts = [in_brief(judge.loops)] if judge.loops else []
+    parts = [summarise_detector(judge.loops)] if judge.loops else []
     if detector is None:
         return "; ".join([*parts, "no vectors, so no collapse verdict"])
     parts += [
-        in_brief(detector),
+        summarise_detector(detector),
         f"vectors in {encoder.precision} ({encoder.served_by})" if encoder else "no vectors",
     ]
     if band and band.recomputed:
@@ -272,7 +272,7 @@ def check_local_options(options: dict[str, Any]) -> None:
             raise InputError(f"--{name} needs --engine ray")
 
 
-def detect_on_ray(detector: Locked, options: dict[str, Any]) -> None:
+def detect_on_ray(detector: LockedRule, options: dict[str, Any]) -> None:
     """Judge logs on Ray and write the verdicts to --out."""
     for name in NOT_ON_RAY:
         if options[name]:

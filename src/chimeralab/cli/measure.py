@@ -16,7 +16,7 @@ from chimeralab.cli.terminal import err, out, sanitize, say, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import between, counted, number, percent
-from chimeralab.stats.intervals import FEWEST_CLUSTERS, Interval
+from chimeralab.stats.intervals import MIN_CLUSTERS, Interval
 from chimeralab.trial.columns import (
     GROUPINGS,
     AnswerScale,
@@ -182,7 +182,7 @@ def _notes(metrics: Metrics) -> Iterator[str]:
         yield f"No intervals: one cluster has none. {A_CLUSTER}"
     else:
         alone = " One cluster has no interval." if fewest == 1 else ""
-        few = " With so few they come out too narrow." if fewest < FEWEST_CLUSTERS else ""
+        few = " With so few they come out too narrow." if fewest < MIN_CLUSTERS else ""
         yield (
             f"Intervals of MCI and GFQ: {metrics.resamples:,} resamples of"
             f" {counted(sessions, 'cluster')}; of the others: {counted(trials, 'cluster')}."

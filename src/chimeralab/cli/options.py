@@ -17,8 +17,8 @@ from chimeralab.core.extras import need
 from chimeralab.core.numbers import counted
 from chimeralab.core.parts import CodeFile, Consent, SentKey
 from chimeralab.core.records import Trajectory
-from chimeralab.detection.locked import LOCKED, READINGS, Locked
-from chimeralab.detection.loops import LOOPS, Judges
+from chimeralab.detection.locked import LOCKED, READINGS, LockedRule
+from chimeralab.detection.loops import LOOPS, DetectorPair
 
 MAX_NAMED = 5
 MAX_FIELDS = 12
@@ -173,23 +173,23 @@ def with_options(*options: Decorator) -> Decorator:
     return decorate
 
 
-def pop_detector(options: dict[str, Any]) -> Locked:
+def pop_detector(options: dict[str, Any]) -> LockedRule:
     """Build the detector from a command's options, and remove them."""
-    return Locked(**{field.name: options.pop(field.name) for field in fields(Locked)})
+    return LockedRule(**{field.name: options.pop(field.name) for field in fields(LockedRule)})
 
 
-def choose_judges(detector: Locked, options: dict[str, Any]) -> Judges:
+def choose_judges(detector: LockedRule, options: dict[str, Any]) -> DetectorPair:
     """Choose the detectors by WHICH_OPTIONS; reject settings that would have no effect."""
     which = options["which"]
     loops = None if which == "locked" else LOOPS
     if which != "loops" and not options["no_vectors"]:
-        return Judges(detector, loops)
+        return DetectorPair(detector, loops)
     useless = [*detector.changed, *(["trace"] if options.get("trace") else [])]
     useless += [] if loops else ["detector locked"]
     if useless:
         given = "--no-vectors" if options["no_vectors"] else "--detector loops"
         raise InputError(f"{given} computes no collapse verdict; leave out --{useless[0]}")
-    return Judges(None, loops)
+    return DetectorPair(None, loops)
 
 
 def ask_consent(allowed: bool | None) -> Consent:

@@ -35,7 +35,7 @@ from chimeralab.core.numbers import counted
 from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
-from chimeralab.detection.loops import Judges, loops_beside
+from chimeralab.detection.loops import DetectorPair, resolve_loops
 from chimeralab.detection.seam import Detector
 
 IDS_NAMED = 5
@@ -87,7 +87,7 @@ def show(**options: Any) -> None:
             raise InputError(f"a study is judged as its plan says: leave out --{changed[0]}")
         trajectories, detector, words = stored_talks(Path(options["paths"][0]))
         no_vectors = options["no_vectors"] and detector and detector.needs.lags
-        judges = Judges(None if no_vectors else detector, loops_beside(detector))
+        judges = DetectorPair(None if no_vectors else detector, resolve_loops(detector))
         options["speaker"] = options["speaker"] or "all"
     several = False
     if options["wanted"] is None:
@@ -104,7 +104,7 @@ def show(**options: Any) -> None:
 
 
 def draw_one(
-    trajectory: Trajectory, judges: Judges, words: ResultWords, options: dict[str, Any]
+    trajectory: Trajectory, judges: DetectorPair, words: ResultWords, options: dict[str, Any]
 ) -> Path:
     """Write the page of a conversation; gives its path."""
     if options["out"]:
@@ -126,7 +126,7 @@ def draw_one(
 
 
 def draw_several(
-    trajectories: Iterable[Trajectory], judges: Judges, options: dict[str, Any]
+    trajectories: Iterable[Trajectory], judges: DetectorPair, options: dict[str, Any]
 ) -> Path:
     """Write a page for each conversation and an index of them; gives the path of the index."""
     folder: Path = options["out"] or FOLDER

@@ -22,7 +22,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import counted
 from chimeralab.core.result_words import MARK
-from chimeralab.detection.locked import LOCKED, READINGS, Locked
+from chimeralab.detection.locked import LOCKED, READINGS, LockedRule
 from chimeralab.detection.measure import measure
 from chimeralab.detection.sweep import STUDY_GRID, Sweep, Sweeper, all_cutoffs, grid_of
 from chimeralab.embedding.encoder import open_encoder
@@ -79,7 +79,7 @@ def sweep(**options: Any) -> None:
         raise InputError(
             f"{path} is a study; to vary its thresholds, use `chimera analyse {path} --robustness`"
         )
-    base = Locked(**{name: options[name] for name in ("window", *READINGS)})
+    base = LockedRule(**{name: options[name] for name in ("window", *READINGS)})
     grid = grid_of(base, {name: options[name] for name in STUDY_GRID})
     coming = measure(
         read_logs(options),

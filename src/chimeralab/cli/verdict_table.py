@@ -31,7 +31,7 @@ from chimeralab.core.numbers import percent as percent_of
 from chimeralab.core.records import Detection, Loop
 from chimeralab.core.result_words import ResultWords
 from chimeralab.core.text import inert
-from chimeralab.detection.loops import Judges
+from chimeralab.detection.loops import DetectorPair
 from chimeralab.detection.verdict import CAVEATS, findings
 from chimeralab.stats.clusters import Proportion, cluster_mean, share
 from chimeralab.stats.intervals import Interval
@@ -277,7 +277,7 @@ def _format_interval(interval: Interval | None) -> str:
     return f"{100 * interval.low:.0f}–{100 * interval.high:.0f} %"
 
 
-def parse_checks(options: Mapping[str, Any], judges: Judges) -> tuple[set[str], float]:
+def parse_checks(options: Mapping[str, Any], judges: DetectorPair) -> tuple[set[str], float]:
     """Parse --fail-on and --max-share; reject checks that could never fail."""
     failing = {*options["fail_on"], *([COLLAPSE] if options["fail_on_collapse"] else [])}
     max_share = options["max_share"]

@@ -10,9 +10,9 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.records import Call, Loop, Turn
 from chimeralab.detection.calls import CallLog, Made
 from chimeralab.detection.evidence import TextMemory
-from chimeralab.detection.locked import LOCKED, Locked, LockedStream
+from chimeralab.detection.locked import LOCKED, LockedRule, LockedStream
 from chimeralab.detection.loops import LOOPS, LoopingTurns, Loops, LoopStream, Sum
-from chimeralab.detection.seam import Detector, Seen, Signal
+from chimeralab.detection.seam import Detector, Observation, Signal
 from chimeralab.detection.words import HeardMessage, MessageWords, is_blank
 from chimeralab.readers.chat import ChatMessage, Result, message_of
 from chimeralab.readers.seam import Unreadable
@@ -156,13 +156,15 @@ class Guard:
             signal = self._collapse.update(turn) if turn.spoken else self._collapse.last
         return GuardSignal(*signal, position, self._warning())
 
-    def nudged(self) -> None:
-        """Say that the advice was handed on: from now on there is less patience."""
+    def mark_nudged(self) -> None:
+        """Record that the model got the advice: from now on, `stop` comes after fewer repeats."""
         for loop in self._loops.going_on:
             self._told.setdefault(_known_by(loop), self._loops.repeats_since(loop))
 
+    nudged = mark_nudged  # its first public name
+
     def forgive(self) -> None:
-        """Say that somebody has stepped in: `nudged` begins to count again."""
+        """Record that somebody has stepped in: the count after a nudge starts over."""
         self._told = {}
 
     def state(self) -> dict[str, Any]:
@@ -254,7 +256,7 @@ class _Collapse:
             return self.last._replace(collapsed=False, repeats=None)
         self.texts.append(turn.text)
         lags = self._similarities(list(self.texts))
-        self.last = self.stream.update(Seen(turn, lags, blank))
+        self.last = self.stream.update(Observation(turn, lags, blank))
         return self.last
 
 
@@ -291,7 +293,7 @@ def _tool_rules(tools: Tools) -> dict[str, int | None]:
 
 
 # A state is loaded from plain JSON values: nothing but these classes of ours is made.
-_ROWS = {cls.__name__: cls for cls in (Call, Loop, Made, Signal, Locked, Loops)}
+_ROWS = {cls.__name__: cls for cls in (Call, Loop, Made, Signal, LockedRule, Loops)}
 _OBJECTS = {
     cls.__name__: cls
     for cls in (CallLog, HeardMessage, LockedStream, LoopStream, LoopingTurns, Sum, TextMemory)

@@ -9,11 +9,11 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Seam
 from chimeralab.core.records import Detection, Trajectory, Turn
 from chimeralab.core.verdict_rows import verdict_frame
-from chimeralab.detection.locked import LOCKED, Locked
-from chimeralab.detection.loops import LOOPS, Loops, find_loops, is_said
+from chimeralab.detection.locked import LOCKED, LockedRule
+from chimeralab.detection.loops import LOOPS, Loops, find_loops, has_text
 from chimeralab.detection.measure import GuardBand, Vectors, encoded
 from chimeralab.detection.screen import Screen
-from chimeralab.detection.seam import Detector, Needs, Seen
+from chimeralab.detection.seam import Detector, Needs, Observation
 from chimeralab.detection.verdict import NO_COLLAPSE, judge_collapse
 from chimeralab.detection.words import is_blank
 from chimeralab.readers.held import DataFrame, conversation_in, conversations_in, is_frame
@@ -21,13 +21,13 @@ from chimeralab.readers.held import DataFrame, conversation_in, conversations_in
 if TYPE_CHECKING:
     from chimeralab.embedding.encoder import Encoder
 
-DETECTORS: dict[str, type[Detector]] = {"locked": Locked, "loops": Loops}
+DETECTORS: dict[str, type[Detector]] = {"locked": LockedRule, "loops": Loops}
 """The detectors that a plan names; one of a user's own needs no entry."""
 SEAM = Seam(
     "start",
     {
         "name": str, "rule": str, "standard": str, "remark": str, "changed": dict[str, Any],
-        "needs": Needs, "thresholds": Locked | None,
+        "needs": Needs, "thresholds": LockedRule | None,
     },
     Detector,
 )  # fmt: skip
@@ -79,7 +79,7 @@ class Judge:
         }
         groups = encoded(trajectories, self.encoder, speaker=self._speaker, skip_blank=skip_blank)
         for group in groups:
-            said = ([turn.text for turn in talk.turns if is_said(turn)] for talk, *_ in group)
+            said = ([turn.text for turn in talk.turns if has_text(turn)] for talk, *_ in group)
             words = screen.hear(said) if screen else iter(())
             for talk, positions, judged, vectors, cut in group:
                 fields = talk.metadata.items()
@@ -109,7 +109,7 @@ class Judge:
             least = self.detector.needs.lags
             lags = self.band.similarities(turns, vectors, least).tolist()
         seen = [
-            Seen(turn, tuple(row), is_blank(turn.text))
+            Observation(turn, tuple(row), is_blank(turn.text))
             for turn, row in zip(turns, lags, strict=True)
         ]
         return judge_collapse(self.detector, seen, positions, cut, trace=self._trace)

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import cutoff
 from chimeralab.core.records import Record
-from chimeralab.detection.seam import Cutoff, Detector, Needs, Seen, Signal, docstring_of
+from chimeralab.detection.seam import Cutoff, Detector, Needs, Observation, Signal, docstring_of
 
 # 1 - 0.90 <= 0.10 is false in binary arithmetic: all tests are written on s, with this slack.
 TOLERANCE = 1e-9
@@ -52,7 +52,7 @@ def _check_range(name: str, value: float, low: float, high: float) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Locked(Record, Detector):
+class LockedRule(Record, Detector):
     """Settings of the detector. The defaults are the locked operating point."""
 
     s1: float = 0.92
@@ -76,16 +76,16 @@ class Locked(Record, Detector):
 
     @property
     def name(self) -> str:
-        return "locked" if type(self) is Locked else type(self).__name__
+        return "locked" if type(self) is LockedRule else type(self).__name__
 
     @property
     def standard(self) -> str:
-        return "locked" if type(self) is Locked else "default"
+        return "locked" if type(self) is LockedRule else "default"
 
     @property
     def rule(self) -> str:
         cls = type(self)
-        if (cls.start, cls.judge) != (Locked.start, Locked.judge):
+        if (cls.start, cls.judge) != (LockedRule.start, LockedRule.judge):
             return docstring_of(cls)
         ordinals = {1: "first", 2: "second", 3: "third", 4: "fourth"}
         ordinal = ordinals.get(self.window, f"{self.window}th")
@@ -96,9 +96,9 @@ class Locked(Record, Detector):
         )
 
     @property
-    def thresholds(self) -> "Locked | None":
+    def thresholds(self) -> "LockedRule | None":
         """Itself; a subclass may follow another rule, which the grid of thresholds is not about."""
-        return self if type(self) is Locked else None
+        return self if type(self) is LockedRule else None
 
     @property
     def needs(self) -> Needs:
@@ -139,7 +139,7 @@ class Locked(Record, Detector):
         """A stream that judges turn by turn. It marks causally: live, nothing can look back."""
         return LockedStream(self)
 
-    def judge(self, seen: Iterable[Lags | Seen]) -> list[Signal]:
+    def judge(self, seen: Iterable[Lags | Observation]) -> list[Signal]:
         """Judge a whole conversation.
 
         >>> [signal.turn for signal in LOCKED.judge([Lags(1.0, 1.0)] * 6) if signal.collapsed]
@@ -149,7 +149,7 @@ class Locked(Record, Detector):
         signals = [stream.update(each) for each in seen]
         return _look_back(self, signals) if self.marking == "retroactive" else signals
 
-    def cycles_missed(self, seen: Sequence[Seen], signals: Sequence[Signal]) -> int:
+    def cycles_missed(self, seen: Sequence[Observation], signals: Sequence[Signal]) -> int:
         """Turns in a sustained repetition at a lag that the rule can't see, not collapsed."""
         longest = 0
         for lag in range(2, len(seen[0].lags) if seen else 0):
@@ -161,18 +161,20 @@ class Locked(Record, Detector):
         return longest
 
 
-LOCKED = Locked()
+LOCKED = LockedRule()
+# The class's first public name; `from chimeralab import Locked` keeps working.
+Locked = LockedRule
 
 
 class LockedStream:
     """Judges one conversation as it goes on."""
 
-    def __init__(self, settings: Locked) -> None:
+    def __init__(self, settings: LockedRule) -> None:
         self._settings = settings
         self._turn = 0
         self._run = self._run1 = self._run2 = 0
 
-    def update(self, seen: Lags | Seen, /) -> Signal:
+    def update(self, seen: Lags | Observation, /) -> Signal:
         """Take the next turn and say whether it is collapsed."""
         settings = self._settings
         self._turn += 1
@@ -196,7 +198,7 @@ def _marked(signal: Signal, collapsed: bool) -> Signal:
     return signal._replace(collapsed=collapsed, repeats=repeats)
 
 
-def _drift_is_low(settings: Locked, seen: Signal) -> bool:
+def _drift_is_low(settings: LockedRule, seen: Signal) -> bool:
     low1 = seen.s1 >= 1 - settings.d1 - TOLERANCE
     low2 = seen.s2 >= 1 - settings.d2 - TOLERANCE
     if settings.drift == "both":
@@ -206,7 +208,7 @@ def _drift_is_low(settings: Locked, seen: Signal) -> bool:
     return (seen.period1 and low1) or (seen.period2 and low2)
 
 
-def _look_back(settings: Locked, signals: list[Signal]) -> list[Signal]:
+def _look_back(settings: LockedRule, signals: list[Signal]) -> list[Signal]:
     """Mark the whole of every run that was sustained, not only its turns from the third on."""
     if settings.sustain == "either":
         sustained = _long_runs([s.period1 or s.period2 for s in signals], settings.window)

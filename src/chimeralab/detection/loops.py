@@ -14,7 +14,7 @@ from chimeralab.core.records import RESULTS, Call, Loop, Record, Turn, side_of
 from chimeralab.detection.calls import CallLog, as_told
 from chimeralab.detection.evidence import NOTHING, TextEvidence, TextMemory, Weighed
 from chimeralab.detection.locked import LOCKED
-from chimeralab.detection.seam import Detector, Needs, Seen, Signal
+from chimeralab.detection.seam import Detector, Needs, Observation, Signal
 from chimeralab.detection.words import HeardMessage
 
 EXCERPT = 80
@@ -83,17 +83,17 @@ class Loops(Record, Detector):
 LOOPS = Loops()
 
 
-class Judges(NamedTuple):
+class DetectorPair(NamedTuple):
     """What judges collapse and what judges loops; None where nobody asks for it."""
 
     collapse: Detector | None = LOCKED
     loops: Loops | None = LOOPS
 
 
-def loops_beside(detector: Detector | None) -> Loops:
+def resolve_loops(detector: Detector | None) -> Loops:
     """The loop detector to use beside another: the same where that is one with its own settings.
 
-    >>> loops_beside(Loops(window=8)).window, loops_beside(None) is LOOPS
+    >>> resolve_loops(Loops(window=8)).window, resolve_loops(None) is LOOPS
     (8, True)
     """
     return detector if isinstance(detector, Loops) else LOOPS
@@ -157,7 +157,7 @@ class Sum:
         return max(self.first, self.left_zero - self.period)
 
 
-def is_said(turn: Turn) -> bool:
+def has_text(turn: Turn) -> bool:
     """Whether somebody says something in a turn."""
     return turn.spoken and bool(turn.text.strip())
 
@@ -166,7 +166,7 @@ def is_in_stream(turn: Turn, stream: str) -> bool:
     """Whether a loop of a stream can be made of this message."""
     if stream == "calls":
         return bool(turn.calls)
-    return is_said(turn) and stream in ("all", f"speaker:{turn.speaker}")
+    return has_text(turn) and stream in ("all", f"speaker:{turn.speaker}")
 
 
 def _strongest(*seen: Weighed) -> Weighed:
@@ -207,7 +207,7 @@ class LoopStream:
 
         Gives the positions of earlier messages that it repeats, in a loop or not.
         """
-        return sorted(self.take(turn, HeardMessage(turn.text) if is_said(turn) else None))
+        return sorted(self.take(turn, HeardMessage(turn.text) if has_text(turn) else None))
 
     def take(self, turn: Turn, message: HeardMessage | None) -> set[int]:
         """The same with the words of the message, if it says any."""
@@ -356,7 +356,7 @@ def find_loops(
     """The fields of a verdict that say whether a conversation loops; `words` of what is said."""
     stream, repeats = LoopStream(settings), dict[int, set[int]]()
     for position, turn in enumerate(turns, start=1):
-        if earlier := stream.take(turn, next(words) if is_said(turn) else None):
+        if earlier := stream.take(turn, next(words) if has_text(turn) else None):
             repeats[position] = earlier
     return {
         "steps": stream.steps,
@@ -382,7 +382,7 @@ def with_echoes(
     return tuple(replace(loop, echoes=tuple(echoes(loop))) for loop in loops)
 
 
-def recall_echoes(
+def restore_echoes(
     loops: Sequence[Loop], turns: Sequence[Turn], settings: Loops = LOOPS
 ) -> Sequence[Loop]:
     """The same for loops that were stored; those without echoes are looked for again."""
@@ -409,7 +409,7 @@ class LoopingTurns:
     def __init__(self, settings: Loops) -> None:
         self._stream = LoopStream(settings)
 
-    def update(self, seen: Seen) -> Signal:
+    def update(self, seen: Observation) -> Signal:
         repeats, position = self._stream.update(seen.turn), self._stream.position
         found = next((loop for loop in self._stream.going_on if loop.level == "verdict"), None)
         named = (repeats or found.repeats) if found else ()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chimeralab.core.records import Trajectory, Turn
-from chimeralab.detection.seam import Cutoff, Seen, choose_turns
+from chimeralab.detection.seam import Cutoff, Observation, choose_turns
 from chimeralab.detection.words import is_blank
 
 if TYPE_CHECKING:  # words alone need no encoder, and to import one takes a while
@@ -93,7 +93,7 @@ class GuardBand:
             column[turns] = exact
 
 
-class Measured(NamedTuple):
+class MeasuredConversation(NamedTuple):
     """One conversation with its similarities, for whoever judges it by several detectors.
 
     `similarities[t - 1, k - 1]` compares judged turn t with the turn k before it.
@@ -106,11 +106,11 @@ class Measured(NamedTuple):
     blank: NDArray[np.bool_]
 
     @property
-    def seen(self) -> list[Seen]:
+    def seen(self) -> list[Observation]:
         """The judged turns as a detector is shown them."""
         turns = (self.trajectory.turns[n - 1] for n in self.positions)
         rows = zip(turns, self.similarities.tolist(), self.blank.tolist(), strict=True)
-        return [Seen(turn, tuple(lags), blank) for turn, lags, blank in rows]
+        return [Observation(turn, tuple(lags), blank) for turn, lags, blank in rows]
 
 
 def measure(
@@ -120,14 +120,16 @@ def measure(
     *,
     speaker: str | None = None,
     skip_blank: bool = False,
-) -> Iterator[Measured]:
+) -> Iterator[MeasuredConversation]:
     """Measure conversations as they come, exactly wherever one of the cutoffs is near."""
     band = GuardBand(encoder, cutoffs)
     for group in encoded(trajectories, encoder, speaker=speaker, skip_blank=skip_blank):
         for talk, positions, judged, vectors, _ in group:
             turns = [talk.turns[n - 1] for n in positions]
             blank = np.array([is_blank(turn.text) for turn in turns], dtype=bool)
-            yield Measured(talk, positions, judged, band.similarities(turns, vectors), blank)
+            yield MeasuredConversation(
+                talk, positions, judged, band.similarities(turns, vectors), blank
+            )
 
 
 def encoded(

@@ -9,7 +9,7 @@ from chimeralab.core.records import Record, Trajectory, Turn, role_of, side_of
 from chimeralab.detection.words import is_blank
 
 if TYPE_CHECKING:
-    from chimeralab.detection.locked import Locked
+    from chimeralab.detection.locked import LockedRule
 
 NOTHING = float("nan")
 CHAT = {"user", "assistant"}
@@ -22,7 +22,7 @@ class Cutoff(NamedTuple):
     value: float
 
 
-class Seen(NamedTuple):
+class Observation(NamedTuple):
     """What a detector is shown of one judged turn: the turn, and how alike it is to those before.
 
     ``lags[k - 1]`` is the similarity to the judged turn k before, NaN where there is none. It is
@@ -40,6 +40,10 @@ class Seen(NamedTuple):
     @property
     def s2(self) -> float:
         return self.lags[1] if len(self.lags) > 1 else NOTHING
+
+
+# The record's first public name; `from chimeralab import Seen` keeps working.
+Seen = Observation
 
 
 def choose_turns(
@@ -68,7 +72,7 @@ def choose_turns(
     return tuple(chosen), whose
 
 
-def judged_turns(trajectory: Trajectory, speaker: str | None = None) -> list[Turn]:
+def list_judged_turns(trajectory: Trajectory, speaker: str | None = None) -> list[Turn]:
     """The turns that are judged, in order."""
     return [trajectory.turns[n - 1] for n in choose_turns(trajectory, speaker)[0]]
 
@@ -147,7 +151,7 @@ class Needs(Record):
 class Stream(Protocol):
     """Judges one conversation as it goes on."""
 
-    def update(self, seen: Seen, /) -> Signal:
+    def update(self, seen: Observation, /) -> Signal:
         """Take the next judged turn and say whether it is collapsed."""
         ...
 
@@ -197,7 +201,7 @@ class Detector(Protocol):
         return {name: value for name, value, default in ours if value != default}
 
     @property
-    def thresholds(self) -> "Locked | None":
+    def thresholds(self) -> "LockedRule | None":
         """The thresholds that an analysis can vary; None for a rule of another kind."""
         return None
 
@@ -205,12 +209,12 @@ class Detector(Protocol):
         """The settings as plain values."""
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
-    def judge(self, seen: Iterable[Seen]) -> list[Signal]:
+    def judge(self, seen: Iterable[Observation]) -> list[Signal]:
         """Judge a whole conversation; by default turn by turn."""
         stream = self.start()
         return [stream.update(each) for each in seen]
 
-    def cycles_missed(self, seen: Sequence[Seen], signals: Sequence[Signal]) -> int:
+    def cycles_missed(self, seen: Sequence[Observation], signals: Sequence[Signal]) -> int:
         """Turns in a sustained repetition that the rule does not count; a verdict notes them."""
         return 0
 
@@ -232,11 +236,11 @@ def docstring_of(cls: type) -> str:
     return "a rule without a description" if generated else first
 
 
-def in_brief(detector: Detector) -> str:
+def summarise_detector(detector: Detector) -> str:
     """A detector and its operating point in a line.
 
-    >>> from chimeralab.detection.locked import Locked
-    >>> in_brief(Locked()), in_brief(Locked(window=2))
+    >>> from chimeralab.detection.locked import LockedRule
+    >>> summarise_detector(LockedRule()), summarise_detector(LockedRule(window=2))
     ('locked, at its locked operating point', 'locked, NOT the locked operating point (window=2)')
     """
     if not detector.changed:
@@ -264,7 +268,7 @@ def _failing(detector: Any) -> Iterator[str]:
     if not isinstance(detector.needs, Needs):
         yield "needs that are a chimeralab.Needs"
         return
-    first = Seen(Turn("Hello."), (NOTHING,) * detector.needs.lags)
+    first = Observation(Turn("Hello."), (NOTHING,) * detector.needs.lags)
     try:
         stream = detector.start()
         if not hasattr(stream, "update"):

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chimeralab.core.records import Record
-from chimeralab.detection.locked import Locked
-from chimeralab.detection.measure import Measured
+from chimeralab.detection.locked import LockedRule
+from chimeralab.detection.measure import MeasuredConversation
 from chimeralab.detection.seam import Cutoff
 
 Floats = NDArray[np.float64]
@@ -30,7 +30,7 @@ STUDY_GRID: Mapping[str, tuple[float, ...]] = {
 class Point(Record):
     """One detector of the grid and the mean share of collapsed turns it finds."""
 
-    settings: Locked
+    settings: LockedRule
     cells: int
     rate: float | None
     rates: Mapping[str, float]
@@ -59,7 +59,7 @@ class Sweep(Record):
     points: tuple[Point, ...]
 
 
-def grid_of(base: Locked, values: Mapping[str, Sequence[float]]) -> list[Locked]:
+def grid_of(base: LockedRule, values: Mapping[str, Sequence[float]]) -> list[LockedRule]:
     """Every combination of the thresholds, one detector per cell."""
     cells: Iterator[dict[str, Any]] = (
         dict(zip(values, cell, strict=True)) for cell in product(*values.values())
@@ -67,22 +67,22 @@ def grid_of(base: Locked, values: Mapping[str, Sequence[float]]) -> list[Locked]
     return [replace(base, **cell) for cell in cells]
 
 
-def distinct(grid: Iterable[Locked]) -> dict[Locked, int]:
+def distinct(grid: Iterable[LockedRule]) -> dict[LockedRule, int]:
     """The detectors of a grid without those that must agree on every talk, and their cells.
 
-    >>> sum(distinct(grid_of(Locked(), STUDY_GRID)).values())
+    >>> sum(distinct(grid_of(LockedRule(), STUDY_GRID)).values())
     36
-    >>> len(distinct(grid_of(Locked(), STUDY_GRID)))
+    >>> len(distinct(grid_of(LockedRule(), STUDY_GRID)))
     25
     """
-    cells: dict[Locked, int] = {}
+    cells: dict[LockedRule, int] = {}
     for detector in grid:
         plain = _without_redundant_drift(detector)
         cells[plain] = cells.get(plain, 0) + 1
     return cells
 
 
-def _without_redundant_drift(detector: Locked) -> Locked:
+def _without_redundant_drift(detector: LockedRule) -> LockedRule:
     # A matched drift test looser than its flag can't fail, so any such value is the same detector.
     if detector.drift != "matched":
         return detector
@@ -90,7 +90,7 @@ def _without_redundant_drift(detector: Locked) -> Locked:
     return replace(detector, d1=round(d1, 12), d2=round(d2, 12))
 
 
-def all_cutoffs(grid: Iterable[Locked]) -> list[Cutoff]:
+def all_cutoffs(grid: Iterable[LockedRule]) -> list[Cutoff]:
     """Every cutoff of every cell: the guard band must surround them all."""
     return sorted({cutoff for detector in grid for cutoff in detector.cutoffs})
 
@@ -98,7 +98,7 @@ def all_cutoffs(grid: Iterable[Locked]) -> list[Cutoff]:
 class Sweeper:
     """Judges conversations with every detector of a grid and keeps only sums."""
 
-    def __init__(self, grid: Sequence[Locked], within: Sequence[str] = ()) -> None:
+    def __init__(self, grid: Sequence[LockedRule], within: Sequence[str] = ()) -> None:
         self._cells = distinct(grid)
         self._within = within
         self._grid_size = len(grid)
@@ -110,7 +110,7 @@ class Sweeper:
         }
         self._outcomes = [blake2b(digest_size=16) for _ in self._cells]
 
-    def add(self, measured: Measured, group: str) -> None:
+    def add(self, measured: MeasuredConversation, group: str) -> None:
         """Take one conversation of a group."""
         if len(measured.positions) < max(detector.turns_needed for detector in self._cells):
             self._short += 1
@@ -125,7 +125,7 @@ class Sweeper:
         for field, units in self._units.items():
             units[str(measured.trajectory.metadata.get(field, ""))][group].add(rates)
 
-    def result(self, reference: Locked) -> Sweep:
+    def result(self, reference: LockedRule) -> Sweep:
         """What the grid says; orders are compared with the one at `reference`."""
         points, total = [], sum(group.n for group in self._rates.values())
         for index, (settings, cells) in enumerate(self._cells.items()):

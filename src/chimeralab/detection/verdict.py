@@ -8,11 +8,11 @@ from typing import Any
 
 from chimeralab.core.records import Caveat, Detection, Episode, Evidence, Loop, TurnTrace
 from chimeralab.core.text import readable
-from chimeralab.detection.seam import Detector, Seen, Signal
+from chimeralab.detection.seam import Detector, Observation, Signal
 
 EXCERPT = 80
 # A collapse of a hundred turns is told by its first ones.
-MOST_TOLD = 3
+MAX_FINDINGS = 3
 
 CAVEATS = {
     "blank_turns": "without a word, judged as they are",
@@ -36,7 +36,12 @@ NO_COLLAPSE: Mapping[str, Any] = {
 
 
 def judge_collapse(
-    detector: Detector, seen: Sequence[Seen], positions: Sequence[int], cut: int, *, trace: bool
+    detector: Detector,
+    seen: Sequence[Observation],
+    positions: Sequence[int],
+    cut: int,
+    *,
+    trace: bool,
 ) -> dict[str, Any]:
     """The fields of a verdict that say whether the judged turns collapsed; `cut` were truncated."""
     needs, signals = detector.needs, detector.judge(seen)
@@ -80,7 +85,7 @@ def _episodes(collapsed: Sequence[int]) -> Iterator[Episode]:
     yield from (Episode(start, end) for start, end in zip(starts, ends, strict=True))
 
 
-def _evidence(seen: Sequence[Seen], signals: Sequence[Signal]) -> Iterator[Evidence]:
+def _evidence(seen: Sequence[Observation], signals: Sequence[Signal]) -> Iterator[Evidence]:
     for signal, (turn, lags, _) in zip(signals, seen, strict=True):
         if not signal.collapsed or signal.repeats is None:
             continue
@@ -95,7 +100,7 @@ def _evidence(seen: Sequence[Seen], signals: Sequence[Signal]) -> Iterator[Evide
 
 
 def _trace(
-    seen: Sequence[Seen], signals: Sequence[Signal], positions: Sequence[int]
+    seen: Sequence[Observation], signals: Sequence[Signal], positions: Sequence[int]
 ) -> Iterator[TurnTrace]:
     last_turn: dict[str | None, int] = {}
     for signal, each, position in zip(signals, seen, positions, strict=True):
@@ -122,7 +127,7 @@ def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def looping_turns(detection: Detection) -> set[int]:
+def list_looping_turns(detection: Detection) -> set[int]:
     """The judged turns that lie between the ends of a loop with a verdict."""
     return {
         turn
@@ -172,7 +177,7 @@ def _loop(row: Mapping[str, Any]) -> Loop:
     return Loop(**{**row, "repeats": tuple(row["repeats"]), "echoes": tuples})
 
 
-def findings(detection: Detection, most: int = MOST_TOLD) -> Iterator[str]:
+def findings(detection: Detection, most: int = MAX_FINDINGS) -> Iterator[str]:
     """A sentence for each loop with a verdict, and for the first turns that collapsed.
 
     >>> from chimeralab.detection.judging import detect

@@ -40,7 +40,7 @@ Split = tuple[list[bytes], dict[bytes, tuple[list[int], bool]]]
 """Texts on their way to vectors: the key of each, and of each distinct one its pieces."""
 
 
-class Encoded(NamedTuple):
+class Embeddings(NamedTuple):
     """Vectors of texts, row by row, and which texts were cut at the encoder's limit."""
 
     vectors: Floats
@@ -61,21 +61,21 @@ class Encoder(Protocol):
     served_by: str = "code of others"
     margin: float = 0.0
 
-    def encode(self, texts: Sequence[str]) -> Encoded:
+    def encode(self, texts: Sequence[str]) -> Embeddings:
         """Vectors at the speed of this machine."""
         ...
 
-    def encode_exactly(self, texts: Sequence[str]) -> Encoded:
+    def encode_exactly(self, texts: Sequence[str]) -> Embeddings:
         """Vectors that do not depend on what else is being encoded; by default one by one."""
         alone = [self.encode([text]) for text in texts] or [self.encode([])]
         vectors, truncated = zip(*alone, strict=True)
-        return Encoded(np.concatenate(vectors), np.concatenate(truncated))
+        return Embeddings(np.concatenate(vectors), np.concatenate(truncated))
 
     def split(self, texts: Sequence[str]) -> Any:
         """The first half of `encode`, which holds Python's lock; the second mostly does not."""
         return texts
 
-    def encode_split(self, texts: Any) -> Encoded:
+    def encode_split(self, texts: Any) -> Embeddings:
         """The second half."""
         return self.encode(texts)
 
@@ -84,7 +84,7 @@ class Encoder(Protocol):
         return {"model": self.model, "sha256": self.sha256, "precision": self.precision}
 
     @property
-    def forged(self) -> int:
+    def forged_count(self) -> int:
         """How many vectors of a cache file had not been put there by this machine."""
         return 0
 
@@ -133,10 +133,10 @@ class MiniLMEncoder(Encoder):
             if cache_file is not None:
                 self._kept[kind] = FileMemory(cache_file, f"{self.sha256}/{kind}", secret)
 
-    def encode(self, texts: Sequence[str]) -> Encoded:
+    def encode(self, texts: Sequence[str]) -> Embeddings:
         return self.encode_split(self.split(texts))
 
-    def encode_exactly(self, texts: Sequence[str]) -> Encoded:
+    def encode_exactly(self, texts: Sequence[str]) -> Embeddings:
         return self._encode(self.split(texts), self._exact.one_by_one, "numpy")
 
     def split(self, texts: Sequence[str]) -> Split:
@@ -145,14 +145,14 @@ class MiniLMEncoder(Encoder):
         pieces = zip(keys.values(), self._words.split(list(keys)), strict=True)
         return [keys[text] for text in texts], dict(pieces)
 
-    def encode_split(self, texts: Split) -> Encoded:
+    def encode_split(self, texts: Split) -> Embeddings:
         return self._encode(texts, self._fast, self.precision)
 
     @property
-    def forged(self) -> int:
-        return sum(memory.forged for memory in self._kept.values())
+    def forged_count(self) -> int:
+        return sum(memory.forged_count for memory in self._kept.values())
 
-    def _encode(self, texts: Split, compute: Compute, kind: str) -> Encoded:
+    def _encode(self, texts: Split, compute: Compute, kind: str) -> Embeddings:
         keys, pieces = texts
         with self._remembering:
             vectors = self._recent[kind].recall(pieces.keys())
@@ -162,7 +162,7 @@ class MiniLMEncoder(Encoder):
         for start in range(0, len(missing), TEXTS_AT_ONCE):
             batch = {key: pieces[key][0] for key in missing[start : start + TEXTS_AT_ONCE]}
             vectors |= self._compute(batch, compute, kind)
-        return Encoded(
+        return Embeddings(
             np.stack([vectors[key] for key in keys]) if keys else _NO_VECTORS,
             np.array([pieces[key][1] for key in keys], dtype=bool),
         )
@@ -312,7 +312,7 @@ class FileMemory:
         self._path = path
         self._space = f"{space}/sealed" if secret else space
         self._sealed_space, self._secret = space.encode(), secret
-        self.forged = 0
+        self.forged_count = 0
         if not path.parent.is_dir():  # a mistyped name must not leave folders behind
             raise self._unusable(f"there is no folder {path.parent}")
         try:
@@ -343,7 +343,7 @@ class FileMemory:
                     kept, seal = kept[: -4 * SEAL_FLOATS], kept[-4 * SEAL_FLOATS :]
                     sound = compare_digest(seal, self._seal(key, kept))
                     if len(kept) != 4 * WIDTH or not sound:
-                        self.forged += 1
+                        self.forged_count += 1
                         continue
                 found[key] = np.frombuffer(kept, dtype=np.float32)
         except sqlite3.Error as error:

@@ -197,7 +197,7 @@ class _Talk:
 
     def _tell(self, loop: Loop) -> None:
         self._told.add((loop.stream, loop.began))
-        self._guard.nudged()
+        self._guard.mark_nudged()
 
     def _is_news_from_user(self, message: Message) -> bool:
         """Whether a person has stepped in: the user says what they have not said before."""

@@ -8,7 +8,7 @@ from typing import Literal, Protocol, get_args
 
 from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record, Trajectory
-from chimeralab.detection.seam import judged_turns
+from chimeralab.detection.seam import list_judged_turns
 from chimeralab.rating.rubric import KindName, Label, Rubric, StepName
 
 RaterKind = Literal["program", "model", "person"]
@@ -139,4 +139,4 @@ async def rate_all(rater: Rater, items: Sequence[Item], at_once: int = 8) -> lis
 
 def item_of(trajectory: Trajectory, speaker: str | None = None) -> Item:
     """The judged turns of a conversation as an item to rate."""
-    return Item(trajectory.id, tuple(turn.text for turn in judged_turns(trajectory, speaker)))
+    return Item(trajectory.id, tuple(turn.text for turn in list_judged_turns(trajectory, speaker)))

@@ -21,9 +21,9 @@ from chimeralab.core.records import Detection, Episode, Loop, Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.text import inert
 from chimeralab.detection.judging import Judge
-from chimeralab.detection.loops import LOOPS, Judges
+from chimeralab.detection.loops import LOOPS, DetectorPair
 from chimeralab.detection.seam import Detector
-from chimeralab.detection.verdict import MOST_TOLD, looping_turns
+from chimeralab.detection.verdict import MAX_FINDINGS, list_looping_turns
 from chimeralab.embedding.encoder import Encoder, default_encoder
 from chimeralab.report.charts.canvas import Figure, draw, draw_square
 from chimeralab.report.charts.timeline import (
@@ -45,7 +45,7 @@ MAX_LOOPS = 6
 MAX_SPEAKER_CHARACTERS = 120
 MAX_FIELDS = 12
 MAX_PAIRS = 5
-BOTH = Judges()
+BOTH = DetectorPair()
 INDEX = "index.html"
 # Pictures take half a second each, so of many conversations those in a loop have one.
 MAX_ILLUSTRATED = 20
@@ -105,7 +105,7 @@ def timeline_in_words(detection: Detection) -> str:
 
 def loop_spans(detection: Detection) -> list[Episode]:
     """The judged turns that lie between the ends of a loop with a verdict; loops may overlap."""
-    covered = looping_turns(detection)
+    covered = list_looping_turns(detection)
     starts = sorted(turn for turn in covered if turn - 1 not in covered)
     ends = sorted(turn for turn in covered if turn + 1 not in covered)
     return [Episode(*span) for span in zip(starts, ends, strict=True)]
@@ -230,7 +230,7 @@ def heat_map_figure(
 
 def draw_conversation(
     trajectory: Trajectory,
-    judges: Judges = BOTH,
+    judges: DetectorPair = BOTH,
     *,
     speaker: str | None = None,
     open_encoder: Callable[[], Encoder] = default_encoder,
@@ -249,7 +249,7 @@ def draw_conversation(
 def draw_judged(  # noqa: PLR0913, PLR0917 - what was judged, how, and where the page stands
     trajectory: Trajectory,
     detection: Detection,
-    judges: Judges,
+    judges: DetectorPair,
     encoder: Encoder | None,
     words: ResultWords = FACT,
     up: str | None = None,
@@ -273,7 +273,7 @@ def draw_judged(  # noqa: PLR0913, PLR0917 - what was judged, how, and where the
 
 
 def conversation_page(
-    trajectory: Trajectory, detection: Detection, judges: Judges, words: ResultWords
+    trajectory: Trajectory, detection: Detection, judges: DetectorPair, words: ResultWords
 ) -> dict[str, Any]:
     """What `conversation.html` shows of a conversation that was judged, all but the figures."""
     detector, loops = judges
@@ -291,7 +291,7 @@ def conversation_page(
         "rule": detector.rule if detector else None,
         "words": words,
         "verdict": verdict_in_words(detection, words),
-        "evidence": detection.evidence[:MOST_TOLD],
+        "evidence": detection.evidence[:MAX_FINDINGS],
         "up": None,
         "loops": list(loop_lines(detection, places)),
         "first_loop": places[first_loop] if first_loop else None,
@@ -337,7 +337,7 @@ def map_caption(detection: Detection, block: int, words: ResultWords) -> str:
 def write_index(
     trajectories: Iterable[Trajectory],
     folder: Path,
-    judges: Judges = BOTH,
+    judges: DetectorPair = BOTH,
     *,
     speaker: str | None = None,
     open_encoder: Callable[[], Encoder] = default_encoder,

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from chimeralab.core.numbers import percent
 from chimeralab.core.records import Detection
-from chimeralab.detection.verdict import findings, looping_turns
+from chimeralab.detection.verdict import findings, list_looping_turns
 
 COLUMNS = {
     "conversation": "conversation",
@@ -91,7 +91,7 @@ def make_row(
 ) -> ConversationRow:
     """The surest thing there is to say: a loop, a collapse, perhaps a loop, or nothing."""
     kind, since = _kind(detection)
-    stuck = looping_turns(detection) | set(detection.collapsed)
+    stuck = list_looping_turns(detection) | set(detection.collapsed)
     return ConversationRow(
         href,
         detection.id,

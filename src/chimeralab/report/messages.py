@@ -27,7 +27,7 @@ from chimeralab.core.records import (
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.text import inert
 from chimeralab.detection.calls import has_failed
-from chimeralab.detection.loops import LOOPS, Loops, is_in_stream, recall_echoes
+from chimeralab.detection.loops import LOOPS, Loops, is_in_stream, restore_echoes
 
 # A conversation with more messages than this is shown in parts.
 MAX_MESSAGES = 2_000
@@ -162,7 +162,7 @@ def loop_marks(
     """Which messages lie in a loop, by position, and what each of them repeats."""
     if not found:
         return {}
-    found = recall_echoes(found, turns, loops)
+    found = restore_echoes(found, turns, loops)
     repeats = {loop: {at: earlier for at, *earlier in loop.echoes or ()} for loop in found}
     covering: defaultdict[int, list[Loop]] = defaultdict(list)
     for loop in found:

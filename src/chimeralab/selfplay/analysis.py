@@ -44,13 +44,13 @@ from chimeralab.selfplay.outcomes import (
 )
 from chimeralab.selfplay.runs import ExcludedRuns, Run, Runs, at_risk_turns
 from chimeralab.stats.effects import (
-    AskedContrast,
+    ContrastSpec,
     Effect,
     Family,
     Role,
-    each_once,
+    deduplicate_effects,
     key_of,
-    pairs_of,
+    list_pairs,
 )
 
 SIGNIFICANT = 0.05
@@ -80,10 +80,10 @@ def answer(
         return EstimandAnswer(estimand, estimand.summary(), 0, (), chosen.left_out, missing)
     if estimand.contrast == PAIRS:
         # Pairs stand the same way round for every measure: by the share that collapsed.
-        asked = pairs_of(rank_conditions(chosen, chosen.collapsed / chosen.turns))
+        asked = list_pairs(rank_conditions(chosen, chosen.collapsed / chosen.turns))
     else:
         named = (each for each in outcomes.contrasts if each.name == estimand.contrast)
-        asked = [AskedContrast(each.by_condition) for each in named]
+        asked = [ContrastSpec(each.by_condition) for each in named]
     comparisons = compare_family(chosen, estimand.measure, asked, settings)
     reason = None if comparisons else "one condition alone has nothing to be compared with"
     return EstimandAnswer(
@@ -158,7 +158,7 @@ class Analysis(Record):
         """Every comparison of one measure once, with one sign, the primary ones first."""
         found = self.measures[measure]
         primary = (each for each in self.primary if each.measure == measure)
-        return list(each_once(primary, (*found.weighted, *found.pairs)))
+        return list(deduplicate_effects(primary, (*found.weighted, *found.pairs)))
 
 
 def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
@@ -182,7 +182,7 @@ def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
     if answers and outcomes.family == "role":
         others = [*_of_role(answers, "exploratory")]
         others += [e for each in measures.values() for e in (*each.weighted, *each.pairs)]
-        role = Family(list(each_once(_of_role(answers, "primary"), others)))
+        role = Family(list(deduplicate_effects(_of_role(answers, "primary"), others)))
         measures = {
             name: replace(
                 each, pairs=role.correct(each.pairs), weighted=role.correct(each.weighted)

@@ -15,13 +15,13 @@ from chimeralab.stats.clusters import Cells, cells_of
 from chimeralab.stats.contrasts import differences, rank_stability
 from chimeralab.stats.effects import (
     SELF_PLAY,
-    AskedContrast,
+    ContrastSpec,
     Effect,
     Weights,
-    estimated_contrast,
-    holm_corrected,
-    pairs_of,
-    undefined,
+    correct_with_holm,
+    empty_effect,
+    estimate_contrast,
+    list_pairs,
 )
 from chimeralab.stats.intervals import Interval, percentile_interval
 from chimeralab.stats.planning import (
@@ -51,24 +51,24 @@ def compare_all(
     settings: Settings,
 ) -> Comparisons:
     """Every pair of conditions, each before those that come later in ``order``, and all others."""
-    others = [AskedContrast(each.by_condition) for each in weighted]
+    others = [ContrastSpec(each.by_condition) for each in weighted]
     return Comparisons(
         measure,
-        compare_family(runs, measure, pairs_of(order), settings),
+        compare_family(runs, measure, list_pairs(order), settings),
         compare_family(runs, measure, others, settings),
     )
 
 
 def compare_family(
-    runs: Runs, measure: Measure, contrasts: Sequence[AskedContrast], settings: Settings
+    runs: Runs, measure: Measure, contrasts: Sequence[ContrastSpec], settings: Settings
 ) -> tuple[Effect, ...]:
     """Comparisons that are asked together, their p-values corrected together."""
     values, reason = per_run(runs, measure, settings.tau)
     if values is None:
-        return tuple(undefined(asked, SELF_PLAY, measure, reason or "") for asked in contrasts)
+        return tuple(empty_effect(asked, SELF_PLAY, measure, reason or "") for asked in contrasts)
     cells = cells_of(values, runs.condition, runs.seed)
-    found = holm_corrected(
-        [estimated_contrast(cells, each, SELF_PLAY, measure, settings.level) for each in contrasts]
+    found = correct_with_holm(
+        [estimate_contrast(cells, each, SELF_PLAY, measure, settings.level) for each in contrasts]
     )
     known = [each.weights for each in found if each.p is not None]
     intervals = iter(_bootstrap(cells, known, measure, settings))

@@ -32,7 +32,7 @@ from chimeralab.selfplay.plan import (
 )
 from chimeralab.selfplay.runs import Runs, load_runs, run_from_detection
 from chimeralab.stats.clusters import share
-from chimeralab.stats.effects import SELF_PLAY, AskedContrast, Effect, pairs_of
+from chimeralab.stats.effects import SELF_PLAY, ContrastSpec, Effect, list_pairs
 from chimeralab.stats.resample import SampleDesign
 from chimeralab.study.detecting import Recomputed, stored_detections
 from chimeralab.study.estimates import Estimates
@@ -134,8 +134,8 @@ class SelfPlay(Kind):
     def advise(self, plan: Plan) -> Iterator[str]:
         """Comparisons whose two sides differ in more than one thing."""
         outcomes = plan.extras["outcomes"]
-        named = {each.name: AskedContrast(each.by_condition) for each in outcomes.contrasts}
-        every = pairs_of(list(plan.conditions))
+        named = {each.name: ContrastSpec(each.by_condition) for each in outcomes.contrasts}
+        every = list_pairs(list(plan.conditions))
         asked = [each.contrast for each in outcomes.estimands] or [PAIRS]
         compared = {
             each.name: each

@@ -25,11 +25,11 @@ from chimeralab.stats.clusters import Cells, cells_of
 from chimeralab.stats.contrasts import contrast, differences, independent_sum, naive_contrast
 from chimeralab.stats.effects import (
     SELF_PLAY,
-    AskedContrast,
+    ContrastSpec,
     Effect,
     Weights,
-    holm_corrected,
-    undefined,
+    correct_with_holm,
+    empty_effect,
 )
 from chimeralab.stats.intervals import Interval, percentile_interval
 from chimeralab.stats.resample import bootstrap
@@ -43,8 +43,8 @@ NOTHING_TO_EXCHANGE = "the prompts differ, so there is nothing to exchange withi
 Halves = tuple[Weights, Weights]
 
 
-def _whole(halves: Halves) -> AskedContrast:
-    return AskedContrast({**halves[0], **halves[1]})
+def _whole(halves: Halves) -> ContrastSpec:
+    return ContrastSpec({**halves[0], **halves[1]})
 
 
 def separate_family(
@@ -54,16 +54,16 @@ def separate_family(
     values, reason = per_run(runs, measure, settings.tau)
     if values is None:
         return tuple(
-            undefined(_whole(each), SELF_PLAY, measure, reason or "") for each in contrasts
+            empty_effect(_whole(each), SELF_PLAY, measure, reason or "") for each in contrasts
         )
     cells = cells_of(values, runs.condition, runs.seed)
-    return holm_corrected([_separate(cells, halves, measure, settings) for halves in contrasts])
+    return correct_with_holm([_separate(cells, halves, measure, settings) for halves in contrasts])
 
 
 def _separate(cells: Cells, halves: Halves, measure: Measure, settings: Settings) -> Effect:
     if not all(cells.columns(list(half)).clusters for half in halves):
         reason = "no prompt has a run on all of one side"
-        return undefined(_whole(halves), SELF_PLAY, measure, reason)
+        return empty_effect(_whole(halves), SELF_PLAY, measure, reason)
     changes = [differences(cells, half) for half in halves]
     found = independent_sum(*(contrast(cells, half) for half in halves))
     parts = [naive_contrast(cells, half) for half in halves]
@@ -206,7 +206,7 @@ def _changes(
     flipped = [{name: -weight for name, weight in weights.items()} for weights in in_b]
     moved = ask("share", list(zip(in_a, flipped, strict=True)))
     each_a, each_b = (
-        compare_family(merged, "share", list(map(AskedContrast, side)), settings)
+        compare_family(merged, "share", list(map(ContrastSpec, side)), settings)
         for side in (in_a, in_b)
     )
     for pair, one, two, change in zip(pairs, each_a, each_b, moved, strict=True):

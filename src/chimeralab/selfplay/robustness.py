@@ -11,8 +11,8 @@ from scipy.stats import spearmanr
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record, Trajectory
-from chimeralab.detection.locked import Lags, Locked
-from chimeralab.detection.seam import judged_turns
+from chimeralab.detection.locked import Lags, LockedRule
+from chimeralab.detection.seam import list_judged_turns
 from chimeralab.embedding.encoder import Encoder
 from chimeralab.selfplay.analysis import Analysis
 from chimeralab.selfplay.outcomes import PAIRS, Outcomes
@@ -22,12 +22,12 @@ from chimeralab.selfplay.specifications import (
     specification_curve,
 )
 from chimeralab.stats.arrays import Floats
-from chimeralab.stats.effects import Weights, pairs_of
+from chimeralab.stats.effects import Weights, list_pairs
 
 GRAM = 3
 # The rule of the locked detector, three turns in a row, on two other measures of likeness.
-SAME_WORDS = Locked(s1=1.0, s2=1.0, d1=0.0, d2=0.0)
-TRIGRAM_OVERLAP = Locked(s1=0.5, s2=0.5, d1=0.5, d2=0.5)
+SAME_WORDS = LockedRule(s1=1.0, s2=1.0, d1=0.0, d2=0.0)
+TRIGRAM_OVERLAP = LockedRule(s1=0.5, s2=0.5, d1=0.5, d2=0.5)
 # The dictionary of a compressor outweighs a text shorter than this.
 MIN_BYTES = 200
 
@@ -58,7 +58,7 @@ class Lexical(Record):
 
 def lexical(trajectory: Trajectory, speaker: str | None = None) -> Lexical:
     """Look at the judged turns of a conversation, the same ones that the detector sees."""
-    texts = [turn.text for turn in judged_turns(trajectory, speaker)]
+    texts = [turn.text for turn in list_judged_turns(trajectory, speaker)]
     turns = [words(text) for text in texts]
     closest = [
         max(trigram_overlap(now, past) for past in turns[max(0, n - 2) : n])
@@ -129,7 +129,7 @@ def _grams(text: Words) -> set[Words]:
     return {text[n : n + GRAM] for n in range(max(1, len(text) - GRAM + 1))}
 
 
-def _collapse_rate(turns: Sequence[Words], likeness: Likeness, rule: Locked) -> float | None:
+def _collapse_rate(turns: Sequence[Words], likeness: Likeness, rule: LockedRule) -> float | None:
     if len(turns) < rule.turns_needed:
         return None
 
@@ -221,7 +221,7 @@ def robustness(
     trajectories: Iterable[Trajectory],
     analysis: Analysis,
     outcomes: Outcomes,
-    declared: Locked,
+    declared: LockedRule,
     encoder: Encoder,
 ) -> DetectorRobustness:
     """Judge all turns of the conversations every way; ``declared`` is the study's own detector."""
@@ -252,4 +252,4 @@ def primary_contrasts(outcomes: Outcomes, order: Sequence[str]) -> list[Weights]
     if primary and primary.contrast != PAIRS:
         named = {contrast.name: contrast.by_condition for contrast in outcomes.contrasts}
         return [named[primary.contrast]]
-    return [asked.weights for asked in pairs_of(order)]
+    return [asked.weights for asked in list_pairs(order)]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection, Record, Trajectory
-from chimeralab.detection.locked import FIRST_FLAGGED_TURN, LOCKED, READINGS, TOLERANCE, Locked
-from chimeralab.detection.measure import Measured, measure
+from chimeralab.detection.locked import FIRST_FLAGGED_TURN, LOCKED, READINGS, TOLERANCE, LockedRule
+from chimeralab.detection.measure import MeasuredConversation, measure
 from chimeralab.detection.seam import choose_turns
 from chimeralab.detection.sweep import STUDY_GRID, all_cutoffs, distinct, grid_of
 from chimeralab.detection.words import is_blank
@@ -27,9 +27,9 @@ from chimeralab.selfplay.runs import Run, Runs, run_from_metadata, table_of
 from chimeralab.stats.clusters import cells_of
 from chimeralab.stats.effects import (
     SELF_PLAY,
-    AskedContrast,
+    ContrastSpec,
     Weights,
-    estimated_contrast,
+    estimate_contrast,
     sides,
 )
 from chimeralab.stats.intervals import Interval
@@ -41,7 +41,7 @@ Marks = NDArray[np.bool_]
 SettingColumns = Mapping[str, NDArray[Any]]
 
 
-def stack_settings(detectors: Sequence[Locked]) -> SettingColumns:
+def stack_settings(detectors: Sequence[LockedRule]) -> SettingColumns:
     """Line the detectors up."""
     numbers = ("s1", "s2", "d1", "d2", "window")
     readings = {
@@ -62,7 +62,7 @@ def stack_settings(detectors: Sequence[Locked]) -> SettingColumns:
     }
 
 
-def mark_turns(measured: Measured, settings: SettingColumns) -> Marks:
+def mark_turns(measured: MeasuredConversation, settings: SettingColumns) -> Marks:
     """Which turns (columns) each detector (rows) marks as collapsed."""
     s1, s2 = measured.similarities[:, :2].T
     judged = np.arange(1, len(s1) + 1) >= FIRST_FLAGGED_TURN
@@ -96,7 +96,7 @@ Counts = NDArray[np.int32]
 
 
 # A conversation as it is, and without its turns that hold no word.
-MeasuredTwice = tuple[Measured, Measured]
+MeasuredTwice = tuple[MeasuredConversation, MeasuredConversation]
 
 
 class Tallies(NamedTuple):
@@ -106,19 +106,19 @@ class Tallies(NamedTuple):
     collapsed.
     """
 
-    cells: Mapping[Locked, int]
+    cells: Mapping[LockedRule, int]
     rows: tuple[Run, ...]
     turns: Counts
     collapsed: Counts
     first: Counts
 
-    def rates(self, detector: Locked) -> list[float | None]:
+    def rates(self, detector: LockedRule) -> list[float | None]:
         """The share of collapsed turns of each conversation by one detector."""
         column = list(self.cells).index(canonicalise(detector))
         pairs = zip(self.collapsed[:, column].tolist(), self.turns[:, column].tolist(), strict=True)
         return [None if collapsed < 0 else collapsed / turns for collapsed, turns in pairs]
 
-    def table(self, detector: Locked) -> Runs | None:
+    def table(self, detector: LockedRule) -> Runs | None:
         """The runs as one detector has them; None when it has a verdict on none."""
         column = list(self.cells).index(detector)
         counts = (part[:, column].tolist() for part in (self.turns, self.collapsed, self.first))
@@ -136,7 +136,7 @@ class Tallies(NamedTuple):
         return table_of(rows, "specification") if rows else None
 
 
-def list_detectors(declared: Locked = LOCKED) -> dict[Locked, int]:
+def list_detectors(declared: LockedRule = LOCKED) -> dict[LockedRule, int]:
     """Every distinct detector of the grid under every reading, and how many cells are equal to it.
 
     >>> detectors = list_detectors()
@@ -144,13 +144,13 @@ def list_detectors(declared: Locked = LOCKED) -> dict[Locked, int]:
     (1164, 1296)
     """
     choices = (dict(zip(READINGS, values, strict=True)) for values in product(*READINGS.values()))
-    readings = [Locked(window=declared.window, **choice) for choice in choices]  # type: ignore[arg-type]
+    readings = [LockedRule(window=declared.window, **choice) for choice in choices]  # type: ignore[arg-type]
     cells = distinct(detector for base in readings for detector in grid_of(base, STUDY_GRID))
     plain = canonicalise(declared)
     return cells if plain in cells else {plain: 1} | cells
 
 
-def canonicalise(detector: Locked) -> Locked:
+def canonicalise(detector: LockedRule) -> LockedRule:
     """The detector as the grid names those that must agree with it."""
     (plain,) = distinct([detector])
     return plain
@@ -158,7 +158,7 @@ def canonicalise(detector: Locked) -> Locked:
 
 def measure_all(
     trajectories: Iterable[Trajectory],
-    detectors: Sequence[Locked],
+    detectors: Sequence[LockedRule],
     encoder: Encoder,
     speaker: str | None = None,
 ) -> Iterator[MeasuredTwice]:
@@ -174,7 +174,7 @@ def measure_all(
 
 
 def load_similarities(
-    detections: Iterable[Detection], trajectories: Iterable[Trajectory], declared: Locked
+    detections: Iterable[Detection], trajectories: Iterable[Trajectory], declared: LockedRule
 ) -> Iterator[MeasuredTwice]:
     """Conversations with their stored similarities, ready for other detectors without encoding.
 
@@ -194,14 +194,14 @@ def load_similarities(
         rows = [[float("nan") if lag is None else lag for lag in turn.lags] for turn in trace]
         none = np.zeros(len(trace), dtype=bool)
         lags = np.array(rows, dtype=np.float64)
-        stored = Measured(trajectory, *choose_turns(trajectory, "all"), lags, none)
+        stored = MeasuredConversation(trajectory, *choose_turns(trajectory, "all"), lags, none)
         yield stored, stored
 
 
 def judge_with_all(
     trajectories: Iterable[Trajectory],
     encoder: Encoder,
-    declared: Locked = LOCKED,
+    declared: LockedRule = LOCKED,
     speaker: str | None = None,
 ) -> Tallies:
     """Judge every conversation with every detector; similarities are measured once for all."""
@@ -209,7 +209,7 @@ def judge_with_all(
     return tally(measure_all(trajectories, list(cells), encoder, speaker), cells)
 
 
-def tally(series: Iterable[MeasuredTwice], cells: Mapping[Locked, int]) -> Tallies:
+def tally(series: Iterable[MeasuredTwice], cells: Mapping[LockedRule, int]) -> Tallies:
     """Count what every detector finds in conversations that are measured."""
     detectors = list(cells)
     skips = np.array([detector.empty == "skip" for detector in detectors])
@@ -228,7 +228,7 @@ def tally(series: Iterable[MeasuredTwice], cells: Mapping[Locked, int]) -> Talli
     return Tallies(cells, tuple(rows), turns, collapsed, first)
 
 
-def _count_turns(marks: Marks, detectors: Sequence[Locked]) -> Counts:
+def _count_turns(marks: Marks, detectors: Sequence[LockedRule]) -> Counts:
     """Judged turns, collapsed turns and the first of them, for each detector."""
     turns = marks.shape[1]
     enough = np.array([turns >= detector.turns_needed for detector in detectors])
@@ -245,7 +245,7 @@ class Specification(Record):
     that the study uses.
     """
 
-    settings: Locked
+    settings: LockedRule
     cells: int
     declared: bool
     runs: int
@@ -283,7 +283,7 @@ def specification_curve(
     found: Tallies,
     weights: Weights,
     settings: Settings,
-    declared_detector: Locked,
+    declared_detector: LockedRule,
     estimand: Estimand | None = None,
 ) -> SpecificationCurve:
     """Ask for one contrast under every detector.
@@ -342,5 +342,5 @@ def _ask(
     if values is None:
         return len(runs.rows), None, None, None, reason
     cells = cells_of(values, runs.condition, runs.seed)
-    found = estimated_contrast(cells, AskedContrast(weights), SELF_PLAY, measure, settings.level)
+    found = estimate_contrast(cells, ContrastSpec(weights), SELF_PLAY, measure, settings.level)
     return len(runs.rows), found.estimate, found.interval, found.p, found.reasons.get("interval")

@@ -95,7 +95,7 @@ TRIAL = Vocabulary(
 
 
 @dataclass(frozen=True, slots=True)
-class AskedContrast:
+class ContrastSpec:
     """A weighted sum of groups that is asked for.
 
     `title` names one that is more than a difference of two sides, such as a slope over a dose;
@@ -130,7 +130,7 @@ class Effect(Record):
     ``reasons`` say why a number is None.
     """
 
-    asked: AskedContrast
+    asked: ContrastSpec
     words: Vocabulary
     measure: str
     estimate: float | None = None
@@ -232,30 +232,30 @@ def sides(weights: Weights, named: Callable[[str], str] = str) -> tuple[str, str
     return side(plus), side(minus)
 
 
-def pairs_of(order: Sequence[str]) -> list[AskedContrast]:
+def list_pairs(order: Sequence[str]) -> list[ContrastSpec]:
     """Every pair, the earlier in the order minus the later.
 
-    >>> [asked.weights for asked in pairs_of(["B", "A"])]
+    >>> [asked.weights for asked in list_pairs(["B", "A"])]
     [{'B': 1.0, 'A': -1.0}]
     """
-    return [AskedContrast({a: 1.0, b: -1.0}) for a, b in combinations(order, 2)]
+    return [ContrastSpec({a: 1.0, b: -1.0}) for a, b in combinations(order, 2)]
 
 
-def undefined(asked: AskedContrast, words: Vocabulary, measure: str, reason: str) -> Effect:
+def empty_effect(asked: ContrastSpec, words: Vocabulary, measure: str, reason: str) -> Effect:
     """A contrast that can't be estimated, with the reason at every number."""
     return Effect(asked, words, measure, reasons=dict.fromkeys(NUMBERS, reason))
 
 
-def estimated_contrast(
-    cells: Cells, asked: AskedContrast, words: Vocabulary, measure: str, level: float = 0.95
+def estimate_contrast(
+    cells: Cells, asked: ContrastSpec, words: Vocabulary, measure: str, level: float = 0.95
 ) -> Effect:
     """One contrast with a t test over units, before it is corrected or resampled."""
     absent = [name for name in asked.weights if name not in cells.conditions]
     if absent:
         reason = f"no {words.observation} under {', '.join(absent)}"
-        return undefined(asked, words, measure, reason)
+        return empty_effect(asked, words, measure, reason)
     if not cells.columns(list(asked.weights)).clusters:
-        nothing = undefined(asked, words, measure, words.unpaired)
+        nothing = empty_effect(asked, words, measure, words.unpaired)
         return replace(nothing, left_out=len(cells.clusters))
     found, naive = contrast(cells, asked.weights), naive_contrast(cells, asked.weights)
     units = int(found.df) + 1
@@ -285,7 +285,7 @@ def estimated_contrast(
     )
 
 
-def holm_corrected(family: Sequence[Effect]) -> tuple[Effect, ...]:
+def correct_with_holm(family: Sequence[Effect]) -> tuple[Effect, ...]:
     """Effects that are asked together, their p-values corrected together."""
     corrected = holm([each.p for each in family])
     return tuple(replace(each, p_holm=p) for each, p in zip(family, corrected, strict=True))
@@ -303,7 +303,7 @@ def key_of(effect: Effect) -> Key:
     return effect.measure, weights, None if effect.p is None else round(effect.p, 9)
 
 
-def each_once(primary: Iterable[Effect], others: Iterable[Effect]) -> Iterator[Effect]:
+def deduplicate_effects(primary: Iterable[Effect], others: Iterable[Effect]) -> Iterator[Effect]:
     """Every comparison with its role and one sign, that of its first place; primary ones first.
 
     Of others, those on the same weights as a primary one of the same measure are the same.

@@ -53,7 +53,7 @@ class Estimate:
         """
         if self.value is None or not self.standard_error:
             return None
-        return 2 * student_above(abs(self.value) / self.standard_error, self.df)
+        return 2 * student_sf(abs(self.value) / self.standard_error, self.df)
 
     def se_ratio(self, naive: "Estimate | None") -> float | None:
         """The standard error of a naive analysis over this one: below 1, it claims too much."""
@@ -133,16 +133,16 @@ def percentile_interval(draws: Floats, level: float = 0.95) -> Interval | None:
 
 # Fewer clusters can't be resampled in enough ways, however wide the percentiles are taken: the
 # interval of four covers 89 % instead of 95 %.
-FEWEST_CLUSTERS = 5
+MIN_CLUSTERS = 5
 
 
-def widened_level(clusters: int, level: float = 0.95) -> float:
+def expand_level(clusters: int, level: float = 0.95) -> float:
     """The level to ask of a percentile interval so that over few clusters it covers ``level``.
 
     Resampled means of n clusters spread too little by (n - 1) / n, and know nothing of Student's t;
     asking for more of them makes up for both (Hesterberg 2015, the expanded percentile interval).
 
-    >>> [round(widened_level(n), 4) for n in (6, 12, 1000)]
+    >>> [round(expand_level(n), 4) for n in (6, 12, 1000)]
     [0.9951, 0.9785, 0.9504]
     """
     reach = (clusters / (clusters - 1)) ** 0.5 * t_quantile(clusters - 1, level)
@@ -179,7 +179,7 @@ def mcnemar_exact(first_only: int, second_only: int) -> float | None:
     if changed == 0:
         return None
     fewer = min(first_only, second_only)
-    return min(1.0, 2 * beta_below(0.5, changed - fewer, fewer + 1))
+    return min(1.0, 2 * beta_cdf(0.5, changed - fewer, fewer + 1))
 
 
 def _upper_tail(level: float) -> float:
@@ -188,19 +188,19 @@ def _upper_tail(level: float) -> float:
     return (1 + level) / 2
 
 
-def beta_below(x: float, a: float, b: float) -> float:
+def beta_cdf(x: float, a: float, b: float) -> float:
     """Chance that a beta variable is below ``x``: the regularised incomplete beta function.
 
     The continued fraction is evaluated by Lentz's method (DLMF 8.17.22); it converges fast on one
     side of the mean, and the other side follows by symmetry.
 
-    >>> round(beta_below(0.5, 2, 3), 4)
+    >>> round(beta_cdf(0.5, 2, 3), 4)
     0.6875
     """
     if x <= 0 or x >= 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):
-        return 1 - beta_below(1 - x, b, a)
+        return 1 - beta_cdf(1 - x, b, a)
     scale = lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)
     above, below = 1.0, 1 / (1 - (a + b) * x / (a + 1))
     fraction = below
@@ -216,19 +216,19 @@ def beta_below(x: float, a: float, b: float) -> float:
     return exp(scale) * fraction / a
 
 
-def student_above(t: float, df: float) -> float:
+def student_sf(t: float, df: float) -> float:
     """Chance that Student's t with ``df`` degrees of freedom is above ``t``.
 
-    >>> round(student_above(2.0301, 35), 4)
+    >>> round(student_sf(2.0301, 35), 4)
     0.025
     """
     if isinf(df):
         return NORMAL.cdf(-t)
     square = t * t
     if square < 1:  # each half of the way is taken from the end where no digits are lost
-        beyond = (1 - beta_below(square / (df + square), 0.5, df / 2)) / 2
+        beyond = (1 - beta_cdf(square / (df + square), 0.5, df / 2)) / 2
     else:
-        beyond = beta_below(df / (df + square), df / 2, 0.5) / 2
+        beyond = beta_cdf(df / (df + square), df / 2, 0.5) / 2
     return beyond if t >= 0 else 1 - beyond
 
 
@@ -250,7 +250,7 @@ def student_quantile(above: float, df: float) -> float:
     scale = lgamma((df + 1) / 2) - lgamma(df / 2) - log(df * pi) / 2
     while True:
         density = exp(scale - (df + 1) / 2 * log1p(value * value / df))
-        step = (student_above(value, df) - above) / density
+        step = (student_sf(value, df) - above) / density
         if step <= 1e-14 * value:
             return value
         value += step

@@ -93,14 +93,14 @@ def _alphas(totals: Floats) -> Floats:
     return 1 - ratios((n - 1) * disagreement, n**2 - (counts**2).sum(axis=1))
 
 
-def against_the_rest(
+def compare_with_majority(
     labels: Mapping[str, Sequence[int | None]],
 ) -> dict[str, tuple[int, int]]:
     """Of the items on which the others have a majority, how many a rater labelled as they did.
 
     Ties and missing labels do not count. Each rater has the number of such labels, and of items.
 
-    >>> against_the_rest({"a": [1, 0, 1], "b": [1, 0, 0], "c": [1, 1, 0]})["a"]
+    >>> compare_with_majority({"a": [1, 0, 1], "b": [1, 0, 0], "c": [1, 1, 0]})["a"]
     (1, 2)
     """
     found = {}

@@ -15,7 +15,7 @@ from chimeralab.core.numbers import counted
 from chimeralab.core.parts import StandIn, shown
 from chimeralab.core.records import Detection
 from chimeralab.detection.judging import Judge
-from chimeralab.detection.loops import loops_beside
+from chimeralab.detection.loops import resolve_loops
 from chimeralab.embedding.encoder import MARGINS, Encoder, model_hash, study_encoder
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
@@ -49,7 +49,7 @@ def detect_study(
             f"judge them first with `chimera detect {study.path}`"
         )
     open_encoder = (lambda: encoder) if encoder else study_encoder
-    judge = Judge(detector, loops_beside(detector), open_encoder, speaker="all", trace=True)
+    judge = Judge(detector, resolve_loops(detector), open_encoder, speaker="all", trace=True)
     with closing(open_to_write(study.store_path)) as db:
         for _, detection in judge.judge(missing):
             row = (detection.id, detector_id, json.dumps(detection.as_dict()), now())
@@ -148,7 +148,7 @@ def _judge_again(
 ) -> Recomputed:
     detector = study.plan.detector.settings
     open_encoder = (lambda: encoder) if encoder else study_encoder
-    judge = Judge(detector, loops_beside(detector), open_encoder, speaker="all", trace=True)
+    judge = Judge(detector, resolve_loops(detector), open_encoder, speaker="all", trace=True)
     talks = [talk for talk in archive.trajectories() if talk.id in stored]
     findings, corrected, other_loops = [], {}, Counter[str]()
     for name in stored.keys() - {talk.id for talk in talks}:
@@ -177,10 +177,10 @@ def _judge_again(
             for name, n in other_loops.items()
         ),
         notes=(
-            f"{encoder.forged:,} cached vectors had not been made by this machine; "
+            f"{encoder.forged_count:,} cached vectors had not been made by this machine; "
             "they were computed again",
         )
-        if encoder is not None and encoder.forged
+        if encoder is not None and encoder.forged_count
         else (),
         corrected=corrected,
     )

@@ -14,7 +14,7 @@ from chimeralab import weights
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.detection.guard import Guard
-from chimeralab.detection.loops import loops_beside
+from chimeralab.detection.loops import resolve_loops
 from chimeralab.detection.seam import Detector
 from chimeralab.embedding.encoder import default_encoder, refuse_changed_weights
 from chimeralab.runner import (
@@ -197,7 +197,7 @@ def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
     if needs.lags:
         refuse_changed_weights()
         encoder = default_encoder()
-    loops = loops_beside(detector)
+    loops = resolve_loops(detector)
     return lambda: Guard(detector, encoder, vectors=bool(needs.lags), loops=loops)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chimeralab.core.records import Record
-from chimeralab.stats.effects import AskedContrast, Effect, Family, each_once, short
+from chimeralab.stats.effects import ContrastSpec, Effect, Family, deduplicate_effects, short
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.effects import (
     NO_ESTIMATE,
@@ -341,7 +341,7 @@ def _correct(
             else is_aimed(effect)
         )
     ]
-    family = Family(list(each_once(primary, [effect for effect, _ in effects])))
+    family = Family(list(deduplicate_effects(primary, [effect for effect, _ in effects])))
 
     def correct(subject: SubjectResult) -> SubjectResult:
         corrected: dict[str, Any] = {
@@ -375,7 +375,7 @@ def _analyse_subject(
     if control in failed or reference in failed:
         return SubjectResult(name, False, reasons, checks, reference, results)
 
-    def estimate(contrasts: Sequence[AskedContrast], skip: Mapping[str, str]) -> tuple[Effect, ...]:
+    def estimate(contrasts: Sequence[ContrastSpec], skip: Mapping[str, str]) -> tuple[Effect, ...]:
         kept = [each for each in contrasts if not skip.keys() & each.weights.keys()]
         skipped = [each for each in contrasts if each not in kept]
         family: list[Effect] = []

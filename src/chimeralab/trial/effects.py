@@ -14,13 +14,13 @@ from chimeralab.stats.clusters import Cells, cells_of, mean_bootstrap
 from chimeralab.stats.contrasts import contrast_bootstrap
 from chimeralab.stats.effects import (
     TRIAL,
-    AskedContrast,
+    ContrastSpec,
     Effect,
-    estimated_contrast,
+    empty_effect,
+    estimate_contrast,
     short,
-    undefined,
 )
-from chimeralab.stats.intervals import Interval, widened_level
+from chimeralab.stats.intervals import Interval, expand_level
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.meanings import PARTS
 from chimeralab.trial.measures import MEASURES, METRICS, HitRate, OwnMeasure, words_of
@@ -131,7 +131,7 @@ def _scenario_mean(
     means = np.array([np.mean(each) for each in by_scenario.values()])
     interval = None
     if len(means) > 1 and resamples:
-        level, clusters = widened_level(len(means)), np.arange(len(means))
+        level, clusters = expand_level(len(means)), np.arange(len(means))
         interval = mean_bootstrap(means, clusters, rng=rng, resamples=resamples, level=level)
     return MeasureEstimate(float(means.mean()), _drop_empty(interval), occasions)
 
@@ -174,10 +174,10 @@ class DeclaredEffect(Record):
         return effect.measure == self.measure and weights == {arm: 1.0, against: -1.0}
 
 
-def _difference(arms: Mapping[str, Arm], name: str, other: str) -> AskedContrast:
+def _difference(arms: Mapping[str, Arm], name: str, other: str) -> ContrastSpec:
     """One arm minus another, with the aims of the first arm's stressors."""
     stressors = arms[name].stressors
-    return AskedContrast(
+    return ContrastSpec(
         {name: 1.0, other: -1.0}, about=tuple(stressors), aims=_aims(stressors.values())
     )
 
@@ -188,14 +188,14 @@ def _aims(stressors: Iterable[Stressor]) -> frozenset[str]:
 
 def primary_contrasts(
     declared: Iterable[DeclaredEffect], arms: Mapping[str, Arm], reference: str
-) -> list[AskedContrast]:
+) -> list[ContrastSpec]:
     """The comparisons that the plan declares as primary."""
     by_short = {short(name): name for name in arms}
     pairs = dict.fromkeys(each.pair(short(reference)) for each in declared)
     return [_difference(arms, by_short[arm], by_short[against]) for arm, against in pairs]
 
 
-def reference_contrasts(arms: Mapping[str, Arm], reference: str) -> list[AskedContrast]:
+def reference_contrasts(arms: Mapping[str, Arm], reference: str) -> list[ContrastSpec]:
     """Every arm minus the reference, and minus the sham of its own stressors if it has one."""
     shams = {arm.stress: name for name, arm in arms.items() if arm.sham and name != reference}
     pairs = [(name, reference) for name in arms if name != reference]
@@ -207,7 +207,7 @@ def reference_contrasts(arms: Mapping[str, Arm], reference: str) -> list[AskedCo
     return [_difference(arms, name, other) for name, other in pairs]
 
 
-def factorial_contrasts(arms: Mapping[str, Arm]) -> list[AskedContrast]:
+def factorial_contrasts(arms: Mapping[str, Arm]) -> list[ContrastSpec]:
     """Main effects and interactions of the fully crossed stressors.
 
     A main effect is the mean of the cells with a stressor minus that of the cells without. A
@@ -227,7 +227,7 @@ def factorial_contrasts(arms: Mapping[str, Arm]) -> list[AskedContrast]:
                 for cell in cells
             }
             aims = _aims(parts[name] for name in effect)
-            asked.append(AskedContrast(weights, " × ".join(effect), effect, aims=aims))
+            asked.append(ContrastSpec(weights, " × ".join(effect), effect, aims=aims))
     return asked
 
 
@@ -271,14 +271,14 @@ def _subsets(factors: Sequence[str]) -> Iterator[frozenset[str]]:
         yield from map(frozenset, combinations(factors, n))
 
 
-def dose_contrasts(arms: Mapping[str, Arm]) -> list[AskedContrast]:
+def dose_contrasts(arms: Mapping[str, Arm]) -> list[ContrastSpec]:
     """The least-squares slope over the doses of each dosed key."""
     families: dict[str, dict[str, float]] = {}
     for name, arm in arms.items():
         if arm.dose is not None:
             families.setdefault(dose_key(arm), {})[name] = arm.dose
     return [
-        AskedContrast(
+        ContrastSpec(
             _slope(doses),
             f"dose of {key}",
             tuple(arms[next(iter(doses))].stressors),
@@ -306,7 +306,7 @@ def _slope(doses: Mapping[str, float]) -> dict[str, float]:
     return {name: (dose - centre) / spread for name, dose in doses.items()}
 
 
-def countermeasure_contrasts(arms: Mapping[str, Arm]) -> list[AskedContrast]:
+def countermeasure_contrasts(arms: Mapping[str, Arm]) -> list[ContrastSpec]:
     """Each arm with a countermeasure minus the arm with the same stressors and none."""
     bare = {
         arm.stress: name
@@ -322,7 +322,7 @@ def countermeasure_contrasts(arms: Mapping[str, Arm]) -> list[AskedContrast]:
 
 def estimate_effects(
     sessions: Sequence[MeasuredSession],
-    questions: Sequence[AskedContrast],
+    questions: Sequence[ContrastSpec],
     measure: str,
     rng: np.random.Generator,
     resamples: int,
@@ -331,7 +331,7 @@ def estimate_effects(
     known = [s for s in sessions if s.tallies[measure].among]
     if not known:
         reason = f"there is no {TRIAL.observation}"
-        return tuple(undefined(asked, TRIAL, measure, reason) for asked in questions)
+        return tuple(empty_effect(asked, TRIAL, measure, reason) for asked in questions)
     cells = cells_of(
         [s.tallies[measure].hits / s.tallies[measure].among for s in known],
         [s.arm for s in known],
@@ -340,22 +340,22 @@ def estimate_effects(
     return tuple(_estimate_effect(cells, asked, measure, rng, resamples) for asked in questions)
 
 
-def skip_effect(asked: AskedContrast, measure: str, failed: Mapping[str, str]) -> Effect:
-    """An effect left undefined because one of its arms failed its checks."""
+def skip_effect(asked: ContrastSpec, measure: str, failed: Mapping[str, str]) -> Effect:
+    """An effect left empty_effect because one of its arms failed its checks."""
     arm = next(name for name in asked.weights if name in failed)
-    return undefined(asked, TRIAL, measure, f"not informative: {arm}: {failed[arm]}")
+    return empty_effect(asked, TRIAL, measure, f"not informative: {arm}: {failed[arm]}")
 
 
 def _estimate_effect(
-    cells: Cells, asked: AskedContrast, measure: str, rng: np.random.Generator, resamples: int
+    cells: Cells, asked: ContrastSpec, measure: str, rng: np.random.Generator, resamples: int
 ) -> Effect:
     """Estimate one contrast, with an interval from resampled scenarios."""
-    found = estimated_contrast(cells, asked, TRIAL, measure)
+    found = estimate_contrast(cells, asked, TRIAL, measure)
     if found.estimate is None:
         return found
     interval, p, reasons = None, found.p, dict(found.reasons)
     if found.interval is not None and resamples:
-        level = widened_level(found.units)
+        level = expand_level(found.units)
         interval = contrast_bootstrap(
             cells, asked.weights, rng=rng, resamples=resamples, level=level
         )

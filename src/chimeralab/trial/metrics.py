@@ -13,9 +13,9 @@ from chimeralab.stats.arrays import Floats, Integers, optional, ratios
 from chimeralab.stats.calibration import calibration_rows
 from chimeralab.stats.intervals import (
     Interval,
+    expand_level,
     mcnemar_exact,
     percentile_interval,
-    widened_level,
 )
 from chimeralab.stats.resample import bootstrap, cluster_totals
 from chimeralab.trial.columns import NO_LABEL, TrialColumns
@@ -259,7 +259,7 @@ def intervals_of(
         rng=rng,
         resamples=resamples,
     )
-    level = widened_level(len(totals))
+    level = expand_level(len(totals))
     columns = zip(names, draws.T, strict=True)
     return {name: percentile_interval(column, level) for name, column in columns}
 

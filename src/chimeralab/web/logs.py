@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from chimeralab.core.result_words import FACT
 from chimeralab.detection.locked import LOCKED
-from chimeralab.detection.loops import LOOPS, Judges
+from chimeralab.detection.loops import LOOPS, DetectorPair
 from chimeralab.report.listing import COLUMNS, NO_LOOP, ColumnHeading
 from chimeralab.web.log_index import ORDERS, PAGE, LogScanner, Query, pages_of
 from chimeralab.web.pages import JudgedConversation, draw_picture, page, show_conversation
@@ -115,7 +115,7 @@ def load_conversation(request: Request) -> JudgedConversation:
     if trajectory is None or detection is None:
         raise HTTPException(404, f"there is no conversation {n} here (yet)")
     by_vectors = detection.detector["name"] is not None
-    judges = Judges(LOCKED if by_vectors else None, LOOPS)
+    judges = DetectorPair(LOCKED if by_vectors else None, LOOPS)
     return JudgedConversation(trajectory, detection, judges, FACT, f"/logs/{n}")
 
 

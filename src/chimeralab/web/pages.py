@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 
 from chimeralab.core.records import Detection, Trajectory
 from chimeralab.core.result_words import ResultWords
-from chimeralab.detection.loops import Judges
+from chimeralab.detection.loops import DetectorPair
 from chimeralab.rating.packets import TEMPLATES as RATING
 from chimeralab.report.page import TEMPLATES, environment, render
 
@@ -72,7 +72,7 @@ class JudgedConversation(NamedTuple):
 
     trajectory: Trajectory
     detection: Detection
-    judges: Judges
+    judges: DetectorPair
     words: ResultWords
     pictures: str
 

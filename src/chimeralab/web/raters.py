@@ -17,7 +17,7 @@ from chimeralab.rating.samples import load_samples
 from chimeralab.rating.study_audit import load_decided_gate, write_validation_set
 from chimeralab.rating.study_audit import reliability as load_reliability
 from chimeralab.stats.intervals import wilson
-from chimeralab.stats.raters import against_the_rest
+from chimeralab.stats.raters import compare_with_majority
 from chimeralab.study import Study
 from chimeralab.study.export import write_ratings
 from chimeralab.web.pages import page, trail_to
@@ -92,7 +92,7 @@ def _agreement(service: RatingService) -> dict[str, Any]:
         "section": reliability_section(load_reliability(service.study)),
         "against": [
             (rater, same, items, wilson(same, items) if items else None)
-            for rater, (same, items) in against_the_rest(labels).items()
+            for rater, (same, items) in compare_with_majority(labels).items()
         ],
         "disputes": [
             {

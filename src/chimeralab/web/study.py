@@ -16,7 +16,7 @@ from chimeralab.core.parts import StandIn
 from chimeralab.core.result_words import MARK
 from chimeralab.core.text import inert
 from chimeralab.detection.judging import Judge
-from chimeralab.detection.loops import Judges, loops_beside
+from chimeralab.detection.loops import DetectorPair, resolve_loops
 from chimeralab.rating.study_audit import reliability, scope_of
 from chimeralab.web.live import lines
 from chimeralab.web.pages import (
@@ -141,7 +141,7 @@ def load_judged_talk(watch: StudyWatch, cell: TalkCell) -> JudgedConversation:
     settings: Any = watch.study.plan.detector.settings
     # Code of others is not run to show a page: then loops alone are looked for.
     detector = None if isinstance(settings, StandIn) else settings
-    judges = Judges(detector, loops_beside(detector))
+    judges = DetectorPair(detector, resolve_loops(detector))
     with watch.study.archive() as archive:
         trajectory = archive.trajectory(cell.id)
     assert trajectory is not None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chimeralab import Guard, InputError
-from chimeralab.embedding.encoder import Encoded
+from chimeralab.embedding.encoder import Embeddings
 
 AGAIN = "Let me try that again."
 
@@ -23,11 +23,13 @@ class SlowEncoder:
         self.begun = threading.Event()
         self.let_go = threading.Event()
 
-    def encode(self, texts: list[str]) -> Encoded:
+    def encode(self, texts: list[str]) -> Embeddings:
         assert threading.get_ident() != self.asked_in
         self.begun.set()
         self.let_go.wait()
-        return Encoded(np.ones((len(texts), 4), dtype=np.float32), np.zeros(len(texts), dtype=bool))
+        return Embeddings(
+            np.ones((len(texts), 4), dtype=np.float32), np.zeros(len(texts), dtype=bool)
+        )
 
     encode_exactly = encode
 

@@ -10,9 +10,9 @@ from chimeralab import (
     Detector,
     Guard,
     InputError,
-    Locked,
+    LockedRule,
     Needs,
-    Seen,
+    Observation,
     Signal,
     Trajectory,
     Turn,
@@ -32,7 +32,7 @@ def test_a_loop_is_caught_at_its_fifth_turn() -> None:
 @settings(max_examples=50)
 @given(st.lists(st.sampled_from(TEXTS), max_size=14), st.sampled_from(["embed", "break"]))
 def test_guard_and_batch_agree(texts: list[str], empty: str) -> None:
-    detector = Locked(empty=empty)  # type: ignore[arg-type]
+    detector = LockedRule(empty=empty)  # type: ignore[arg-type]
     guard = Guard(detector)
     live = [guard.update(text) for text in texts]
     batch = detect(texts, detector=detector, trace=True).trace
@@ -44,7 +44,7 @@ def test_guard_and_batch_agree(texts: list[str], empty: str) -> None:
 @settings(max_examples=30)
 @given(st.lists(st.sampled_from(TEXTS), max_size=14))
 def test_guard_skips_blank_turns_as_the_batch_does(texts: list[str]) -> None:
-    detector = Locked(empty="skip")
+    detector = LockedRule(empty="skip")
     guard = Guard(detector)
     collapsed = [i for i, text in enumerate(texts, 1) if guard.update(text).collapsed]
     batch = detect(texts, detector=detector)
@@ -53,7 +53,7 @@ def test_guard_skips_blank_turns_as_the_batch_does(texts: list[str]) -> None:
 
 def test_a_guard_cannot_look_back() -> None:
     with pytest.raises(InputError, match="use marking='causal'"):
-        Guard(Locked(marking="retroactive"))
+        Guard(LockedRule(marking="retroactive"))
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Listening:
         self.turns = 0
         self.said: set[tuple[str | None, str]] = set()
 
-    def update(self, seen: Seen, /) -> Signal:
+    def update(self, seen: Observation, /) -> Signal:
         self.turns += 1
         key = (seen.turn.speaker, seen.turn.text)
         again = key in self.said
@@ -107,7 +107,7 @@ class Far(Detector):
 class LookingBack:
     turns = 0
 
-    def update(self, seen: Seen, /) -> Signal:
+    def update(self, seen: Observation, /) -> Signal:
         self.turns += 1
         again = seen.lags[5] >= 0.9
         return Signal(self.turns, collapsed=again, repeats=self.turns - 6 if again else None)

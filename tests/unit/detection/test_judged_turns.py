@@ -4,7 +4,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Trajectory, Turn
-from chimeralab.detection.seam import choose_turns, judged_turns
+from chimeralab.detection.seam import choose_turns, list_judged_turns
 
 
 def talk(*turns: Turn) -> Trajectory:
@@ -46,12 +46,12 @@ def test_unspoken_turns_hold_their_place_but_are_never_judged():
     system = said("system", "system", spoken=False)
     read = talk(system, said("user"), said("assistant"), system, said("assistant"))
     assert choose_turns(read)[0] == (3, 5)
-    assert all(turn.spoken for turn in judged_turns(read))
+    assert all(turn.spoken for turn in list_judged_turns(read))
 
 
 def test_roles_make_a_chat_whatever_the_names():
     read = talk(said("Ann", "user"), said("assistant-2", "assistant"))
-    assert [turn.speaker for turn in judged_turns(read)] == ["assistant-2"]
+    assert [turn.speaker for turn in list_judged_turns(read)] == ["assistant-2"]
     assert choose_turns(read)[1] == "assistant turns (chat)"
 
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.detection.locked import LOCKED, Lags, Locked, Marking
+from chimeralab.detection.locked import LOCKED, Lags, LockedRule, Marking
 from chimeralab.detection.measure import lag_similarities
-from chimeralab.detection.seam import Seen, Signal
+from chimeralab.detection.seam import Observation, Signal
 
 UNRELATED = list(range(40))
 
 
-def collapsed(turns: list[int], detector: Locked = LOCKED) -> list[int]:
+def collapsed(turns: list[int], detector: LockedRule = LOCKED) -> list[int]:
     """Collapsed turns of a talk in which equal numbers are equal texts, others unrelated."""
     vectors = np.eye(max(turns) + 1, dtype=np.float32)[turns]
     table = lag_similarities(vectors, 2)
@@ -108,11 +108,11 @@ def test_locked_point_says_that_its_drift_test_is_redundant() -> None:
 
 def test_changed_settings_are_named() -> None:
     assert LOCKED.changed == {}
-    assert Locked(s1=0.9, drift="both").changed == {"s1": 0.9, "drift": "both"}
+    assert LockedRule(s1=0.9, drift="both").changed == {"s1": 0.9, "drift": "both"}
 
 
 def test_every_cutoff_is_listed_for_the_guard_band() -> None:
-    cutoffs = {(cutoff.lag, round(cutoff.value, 6)) for cutoff in Locked(d1=0.06).cutoffs}
+    cutoffs = {(cutoff.lag, round(cutoff.value, 6)) for cutoff in LockedRule(d1=0.06).cutoffs}
     assert cutoffs == {(1, 0.92), (1, 0.94), (2, 0.90)}
 
 
@@ -128,17 +128,17 @@ def test_every_cutoff_is_listed_for_the_guard_band() -> None:
 )
 def test_impossible_settings_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message.replace("(", "\\(")):
-        Locked(**settings)  # type: ignore[arg-type]
+        LockedRule(**settings)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
-class Stricter(Locked):
+class Stricter(LockedRule):
     window: int = 5
 
 
 @dataclass(frozen=True)
-class Silent(Locked):
-    def judge(self, seen: Iterable[Lags | Seen]) -> list[Signal]:
+class Silent(LockedRule):
+    def judge(self, seen: Iterable[Lags | Observation]) -> list[Signal]:
         return []
 
 

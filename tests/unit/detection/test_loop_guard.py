@@ -48,7 +48,7 @@ def test_after_a_nudge_there_is_less_patience() -> None:
         seen = guard.update("Let me look at the same file again.")
     assert seen.loop is not None
     assert "since message 1" in seen.loop.advice
-    guard.nudged()
+    guard.mark_nudged()
     assert not guard.update("Let me look at the same file again.").stop
     assert guard.update("Let me look at the same file again.").stop
 

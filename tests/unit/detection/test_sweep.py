@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab import LOCKED, Locked, Trajectory, Turn, detect
+from chimeralab import LOCKED, LockedRule, Trajectory, Turn, detect
 from chimeralab.detection.measure import measure
 from chimeralab.detection.sweep import STUDY_GRID, Sweeper, all_cutoffs, distinct, grid_of
 from chimeralab.embedding.encoder import default_encoder
@@ -24,7 +24,7 @@ TALKS = [
 ]
 
 
-def swept(grid: list[Locked], talks: list[Trajectory]) -> Sweeper:
+def swept(grid: list[LockedRule], talks: list[Trajectory]) -> Sweeper:
     sweeper = Sweeper(grid, ["seed"])
     for measured in measure(talks, default_encoder(), all_cutoffs(grid)):
         sweeper.add(measured, str(measured.trajectory.metadata["condition"]))
@@ -55,8 +55,8 @@ def test_order_and_its_stability_by_seed() -> None:
 
 
 def test_looser_drift_than_flag_is_the_same_detector() -> None:
-    assert len(distinct([Locked(), Locked(d1=0.5), Locked(d2=1.0)])) == 1
-    assert len(distinct([Locked(drift="both"), Locked(drift="both", d1=0.5)])) == 2
+    assert len(distinct([LockedRule(), LockedRule(d1=0.5), LockedRule(d2=1.0)])) == 1
+    assert len(distinct([LockedRule(drift="both"), LockedRule(drift="both", d1=0.5)])) == 2
 
 
 def test_short_talks_are_counted_apart() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from chimeralab import LOCKED, InputError, Locked, Trajectory, Turn, detect, detect_all
+from chimeralab import LOCKED, InputError, LockedRule, Trajectory, Turn, detect, detect_all
 
 TOPICS = [
     "The lighthouse keeper counts the ships before breakfast.",
@@ -106,7 +106,7 @@ def test_collapsed_turns_are_not_told_as_a_longer_cycle_too() -> None:
 
 def test_blank_turns_can_be_left_out() -> None:
     texts = [LOOP, "", LOOP, LOOP, "", LOOP, LOOP, LOOP]
-    result = detect(texts, detector=Locked(empty="skip"))
+    result = detect(texts, detector=LockedRule(empty="skip"))
     assert result.turns == 6
     assert result.positions == (1, 3, 4, 6, 7, 8)
     assert result.collapsed == (5, 6)
@@ -114,7 +114,7 @@ def test_blank_turns_can_be_left_out() -> None:
 
 def test_a_changed_setting_is_marked() -> None:
     assert detect(TOPICS).detector["operating_point"] == "locked"
-    changed = detect(TOPICS, detector=Locked(s1=0.95))
+    changed = detect(TOPICS, detector=LockedRule(s1=0.95))
     assert changed.detector["operating_point"] == "changed"
     assert changed.detector["changed"] == {"s1": 0.95}
     assert detect(TOPICS).detector["drift_redundant"]
@@ -163,7 +163,7 @@ def test_many_conversations_do_not_mix() -> None:
 
 
 def test_retroactive_marking_counts_its_own_turns_at_risk() -> None:
-    result = detect([LOOP] * 10, detector=Locked(marking="retroactive"))
+    result = detect([LOOP] * 10, detector=LockedRule(marking="retroactive"))
     assert result.collapsed == tuple(range(3, 11))
     assert result.at_risk_turns == 8
     assert LOCKED.first_turn_at_risk == 5

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chimeralab import Guard, detect
-from chimeralab.embedding.encoder import Encoded, Encoder, MiniLMEncoder
+from chimeralab.embedding.encoder import Embeddings, Encoder, MiniLMEncoder
 
 TEXTS = ["The tide is out.", "A longer line about the harbour, its boats and its gulls.", "No."]
 
@@ -80,10 +80,10 @@ def test_a_cache_file_spares_the_second_run(
 class Letters(Encoder):
     """Counts letters: all that an encoder has to write."""
 
-    def encode(self, texts: Sequence[str]) -> Encoded:
+    def encode(self, texts: Sequence[str]) -> Embeddings:
         rows = [[text.count(letter) for letter in "abcdefghij"] for text in texts]
         vectors = np.array(rows, dtype=np.float32).reshape(-1, 10) + 1
-        return Encoded(vectors, np.zeros(len(texts), dtype=bool))
+        return Embeddings(vectors, np.zeros(len(texts), dtype=bool))
 
 
 def test_an_encoder_of_ones_own_needs_one_method() -> None:

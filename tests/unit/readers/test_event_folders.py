@@ -7,7 +7,7 @@ import pytest
 
 from chimeralab import readers
 from chimeralab.core.errors import LogError
-from chimeralab.detection.seam import judged_turns
+from chimeralab.detection.seam import list_judged_turns
 from tests.unit.readers.by_schema import openhands, openhands_sdk
 from tests.unit.readers.talks import HEALTHY, LOOPING, Talk
 
@@ -32,7 +32,7 @@ def test_a_folder_of_events_is_one_conversation_in_order_of_their_numbers(tmp_pa
     (read,) = readers.read_all([tmp_path], on_skip=skipped.append)
     assert read.id == "session-1"
     said = [step.text for step in talk if step.who == "assistant"]
-    assert [turn.text for turn in judged_turns(read)] == said
+    assert [turn.text for turn in list_judged_turns(read)] == said
     assert [Path(file).name for file in skipped] == ["metadata.json"]
 
 
@@ -49,13 +49,13 @@ def test_the_files_of_the_sdk_are_one_conversation(tmp_path):
     for n, line in enumerate(openhands_sdk(HEALTHY).splitlines()):
         (events / f"event-{n:05}-7f3a-{n}.json").write_bytes(line)
     (read,) = readers.read_all([tmp_path])
-    assert (read.id, len(judged_turns(read))) == ("c-1", 3)
+    assert (read.id, len(list_judged_turns(read))) == ("c-1", 3)
 
 
 def test_sessions_beside_each_other_are_apart(tmp_path):
     kept(tmp_path / "a", HEALTHY)
     kept(tmp_path / "b", LOOPING)
-    assert [len(judged_turns(talk)) for talk in readers.read_all([tmp_path])] == [3, 6]
+    assert [len(list_judged_turns(talk)) for talk in readers.read_all([tmp_path])] == [3, 6]
 
 
 def test_a_damaged_event_is_named_and_the_others_are_read(tmp_path):

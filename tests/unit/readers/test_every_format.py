@@ -9,7 +9,7 @@ import chimeralab
 from chimeralab import readers
 from chimeralab.core.errors import LogError
 from chimeralab.core.records import Trajectory
-from chimeralab.detection.seam import choose_turns, judged_turns
+from chimeralab.detection.seam import choose_turns, list_judged_turns
 from chimeralab.readers.formats import Formats
 from tests.unit.readers.logs_of import (
     FORMAT_OF_MADE,
@@ -43,7 +43,7 @@ def test_the_assistants_turns_are_judged_and_the_tools_kept(tmp_path, kind, talk
     questions = kind not in WITHOUT_QUESTIONS
     assert whose == ("assistant turns (chat)" if questions else "all turns (self-play)")
     said = [step.text for step in TALKS[talk] if step.who == "assistant"]
-    assert [turn.text for turn in judged_turns(trajectory)] == said
+    assert [turn.text for turn in list_judged_turns(trajectory)] == said
     if kind in WITHOUT_CALLS:
         return
     calls = [call for turn in trajectory.turns for call in turn.calls]
@@ -122,7 +122,7 @@ def alone(log: Path, reader: type[readers.Reader]) -> Iterator[Trajectory]:
 
 
 def spoken_in(talks: Iterator[Trajectory]) -> list[list[str]]:
-    return [[turn.text for turn in judged_turns(talk)] for talk in talks]
+    return [[turn.text for turn in list_judged_turns(talk)] for talk in talks]
 
 
 @pytest.mark.parametrize("talk", TALKS)

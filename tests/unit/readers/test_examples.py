@@ -11,7 +11,7 @@ import chimeralab
 from chimeralab import readers
 from chimeralab.cli.main import cli
 from chimeralab.core.records import Trajectory
-from chimeralab.detection.seam import choose_turns, judged_turns
+from chimeralab.detection.seam import choose_turns, list_judged_turns
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_the_loops_repeat_what_they_say_they_repeat(examples):
 def test_agent_sessions_are_judged_by_what_the_assistant_says(examples):
     looping, healthy = readers.read(examples / "agent-chat.jsonl")
     assert [choose_turns(talk)[1] for talk in (looping, healthy)] == ["assistant turns (chat)"] * 2
-    assert all(turn.text for talk in (looping, healthy) for turn in judged_turns(talk))
+    assert all(turn.text for talk in (looping, healthy) for turn in list_judged_turns(talk))
 
 
 def test_every_shape_on_the_formats_page_is_read_as_its_heading_says(request, write):

@@ -4,7 +4,7 @@ import json
 
 import chimeralab
 from chimeralab import readers
-from chimeralab.detection.seam import judged_turns
+from chimeralab.detection.seam import list_judged_turns
 
 
 def test_both_answers_of_a_preference_are_conversations(write):
@@ -13,13 +13,13 @@ def test_both_answers_of_a_preference_are_conversations(write):
     looping, healthy = [asked, same] * 6, [asked, other]
     log = write({"prompt": [asked], "chosen": healthy, "rejected": looping})
     chosen, rejected = readers.read(log)
-    assert [turn.text for turn in judged_turns(chosen)] == ["Blue."]
-    assert [turn.text for turn in judged_turns(rejected)] == ["The red one."] * 6
+    assert [turn.text for turn in list_judged_turns(chosen)] == ["Blue."]
+    assert [turn.text for turn in list_judged_turns(rejected)] == ["The red one."] * 6
     assert chimeralab.detect(rejected, detector=None).loops
     chosen, _ = readers.read(
         write({"chosen": "\n\nHuman: Hi\n\nAssistant: Yes?", "rejected": "No."})
     )
-    assert [turn.text for turn in judged_turns(chosen)] == ["Yes?"]
+    assert [turn.text for turn in list_judged_turns(chosen)] == ["Yes?"]
 
 
 def promptfoo_test(asked: list[str], answer: str) -> dict[str, object]:

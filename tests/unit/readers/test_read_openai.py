@@ -3,7 +3,7 @@
 import pytest
 
 from chimeralab import readers
-from chimeralab.detection.seam import choose_turns, judged_turns
+from chimeralab.detection.seam import choose_turns, list_judged_turns
 
 CALL = [{"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
 
@@ -142,4 +142,4 @@ def test_tau_bench_sessions_are_chats_with_silent_tools(request):
     sessions = list(readers.read(log))
     assert len(sessions) == 200
     assert {choose_turns(session)[1] for session in sessions} == {"assistant turns (chat)"}
-    assert all(turn.text.strip() for session in sessions for turn in judged_turns(session))
+    assert all(turn.text.strip() for session in sessions for turn in list_judged_turns(session))

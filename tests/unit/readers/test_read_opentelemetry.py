@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chimeralab import readers
-from chimeralab.detection.seam import judged_turns
+from chimeralab.detection.seam import list_judged_turns
 
 ASKED = {"role": "user", "parts": [{"type": "text", "content": "Hi."}]}
 SAID = {"role": "assistant", "parts": [{"type": "text", "content": "Hello."}]}
@@ -115,7 +115,7 @@ def test_events_of_the_older_conventions_are_read(talk):
         ("assistant", "One file."),
     ]
     assert read.turns[2].calls[0].result == "a.txt"
-    assert [turn.text for turn in judged_turns(read)] == ["One file."]
+    assert [turn.text for turn in list_judged_turns(read)] == ["One file."]
 
 
 @pytest.mark.parametrize("name", ["gen_ai.client.inference.operation.details", "gen_ai.content"])

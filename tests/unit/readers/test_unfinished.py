@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chimeralab import readers
-from chimeralab.detection.seam import judged_turns
+from chimeralab.detection.seam import list_judged_turns
 from tests.unit.readers.logs_of import LOGS, MADE
 
 ASKED = {"role": "user", "content": "Hi."}
@@ -138,14 +138,14 @@ FAILED: dict[str, Any] = {
 def test_a_question_is_not_judged_for_want_of_an_answer(talk, kind):
     asked = talk(*FAILED[kind])
     assert [turn.text for turn in asked.turns] == ["Hi."]
-    assert judged_turns(asked) == []
+    assert list_judged_turns(asked) == []
 
 
 def test_a_sample_that_failed_in_inspect_itself_is_not_judged_by_its_prompt():
     failed, answered = readers.read(MADE / "errored-inspect.eval")
     assert [turn.text for turn in failed.turns] == ["Which of our files is the largest?"]
-    assert judged_turns(failed) == []
-    assert len(judged_turns(answered)) == 1
+    assert list_judged_turns(failed) == []
+    assert len(list_judged_turns(answered)) == 1
 
 
 def test_an_evaluation_that_was_killed_is_unfinished():

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from chimeralab import Locked, Trajectory, Turn
+from chimeralab import LockedRule, Trajectory, Turn
 from chimeralab.core.records import Episode
-from chimeralab.detection.loops import Judges
+from chimeralab.detection.loops import DetectorPair
 from chimeralab.report.conversation import draw_conversation, spans_in_words
 
 TOPICS = [
@@ -130,7 +130,7 @@ def test_numbers_behind_the_lines_are_in_a_table() -> None:
 
 def test_operating_point_is_named() -> None:
     assert "locked: a turn repeats when" in looping().words
-    changed = page(*TOPICS, LOOP, LOOP, judges=Judges(Locked(s1=0.5, window=2)))
+    changed = page(*TOPICS, LOOP, LOOP, judges=DetectorPair(LockedRule(s1=0.5, window=2)))
     assert "not the locked rule: s1 = 0.5 instead of 0.92, window = 2 instead of 3" in changed.words
     assert "where 2 turns in a row" in changed.words
 

@@ -7,7 +7,7 @@ import pytest
 
 from chimeralab import Call, Detection, Trajectory, Turn, detect
 from chimeralab.core.records import Episode, Loop
-from chimeralab.detection.loops import Judges
+from chimeralab.detection.loops import DetectorPair
 from chimeralab.report.conversation import draw_conversation, loop_lines, loop_spans
 from chimeralab.report.messages import MAX_CALLS, ShownMessage, fold, list_messages, loop_marks
 
@@ -43,7 +43,7 @@ def back(text: str = "a.txt") -> Turn:
 
 
 def drawn(*turns: Turn) -> str:
-    return draw_conversation(Trajectory("talk", turns), Judges(None))
+    return draw_conversation(Trajectory("talk", turns), DetectorPair(None))
 
 
 def said(*texts: str) -> tuple[Turn, ...]:
@@ -193,11 +193,11 @@ def test_shaded_turns_are_the_judged_ones_inside_a_loop() -> None:
 
 def test_one_detector_alone_is_the_only_one_spoken_of() -> None:
     talk = Trajectory("talk", said(*NEWS, *[AGAIN] * 6))
-    locked = words(draw_conversation(talk, Judges(loops=None)))
+    locked = words(draw_conversation(talk, DetectorPair(loops=None)))
     assert "loop detector" not in locked
     assert "Loops:" not in locked
     assert "Turns 7–9 collapsed" in locked
-    loops = words(draw_conversation(talk, Judges(None)))
+    loops = words(draw_conversation(talk, DetectorPair(None)))
     assert "Judged for collapse" not in loops
     assert "Judged for loops 9 spoken messages and tool calls" in loops
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimeralab import LOCKED, Detection, Locked, Trajectory, Turn, detect
+from chimeralab import LOCKED, Detection, LockedRule, Trajectory, Turn, detect
 from chimeralab.core.records import Episode
 from chimeralab.report.messages import (
     MAX_MESSAGES,
@@ -115,7 +115,7 @@ def test_numbers_count_judged_turns_only() -> None:
 
 
 def test_skipped_blank_turns_stay_in_place_without_a_number() -> None:
-    detector = Locked(**LOCKED.as_dict() | {"empty": "skip"})
+    detector = LockedRule(**LOCKED.as_dict() | {"empty": "skip"})
     talk = [A, "", B]
     items = said(list_messages(_trajectory(talk), detect(talk, detector=detector, trace=True)))
     assert [item.turn for item in items] == [1, None, 2]

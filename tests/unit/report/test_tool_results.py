@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chimeralab import Call, Trajectory, Turn, detect, readers
-from chimeralab.detection.loops import Judges
+from chimeralab.detection.loops import DetectorPair
 from chimeralab.report.conversation import draw_conversation
 from chimeralab.report.messages import ShownMessage, format_arguments, list_messages
 
@@ -80,7 +80,7 @@ def test_every_format_shows_name_arguments_result_and_error(
     log = tmp_path / "log.jsonl"
     log.write_text("".join(json.dumps(line) + "\n" for line in written(error)))
     (talk,) = readers.read(log)
-    page = draw_conversation(talk, Judges(None))
+    page = draw_conversation(talk, DetectorPair(None))
     shown = words(page)
     assert f"calls bash {SHOWN} {'error' if error else 'result'}" in shown
     assert "uniqueword one\nand a second line</div>" in page
@@ -114,7 +114,7 @@ def test_a_message_may_bring_the_results_of_several_calls() -> None:
 def test_a_result_without_its_call_is_shown_as_a_result() -> None:
     early = Turn("it came too soon", "tool", "tool", spoken=False)
     nothing = Turn("", "tool", "tool", spoken=False)
-    page = words(draw_conversation(Trajectory("t", (early, nothing)), Judges(None)))
+    page = words(draw_conversation(Trajectory("t", (early, nothing)), DetectorPair(None)))
     assert "result of a tool it came too soon" in page
     assert "result of a tool: empty" in page
 

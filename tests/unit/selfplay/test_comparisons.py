@@ -9,11 +9,11 @@ from scipy import stats as scipy_stats
 from chimeralab.selfplay.comparisons import compare_family
 from chimeralab.selfplay.outcomes import Settings, per_run
 from chimeralab.selfplay.replication import separate_family
-from chimeralab.stats.effects import AskedContrast, pairs_of
+from chimeralab.stats.effects import ContrastSpec, list_pairs
 
 SETTINGS = Settings(tau=40, resamples=2_000, permutations=2_000)
 SEEDS, REPEATS = 12, 3
-B_MINUS_A = AskedContrast({"B": 1.0, "A": -1.0})
+B_MINUS_A = ContrastSpec({"B": 1.0, "A": -1.0})
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_the_naive_p_is_welchs_test_over_all_runs(runs) -> None:
 
 
 def test_holm_covers_the_comparisons_that_are_asked_together(runs) -> None:
-    pairs = pairs_of(["C", "B", "A"])
+    pairs = list_pairs(["C", "B", "A"])
     together = compare_family(runs, "share", pairs, SETTINGS)
     ordered = sorted(together, key=attrgetter("p"))
     assert ordered[0].p_holm == pytest.approx(3 * ordered[0].p)
@@ -68,7 +68,7 @@ def test_bootstrap_and_permutation_lie_near_the_t_test(runs) -> None:
 
 def test_turning_a_comparison_round_turns_its_signs(runs) -> None:
     one, other = (
-        compare_family(runs, "restricted_mean", [AskedContrast(weights)], SETTINGS)[0]
+        compare_family(runs, "restricted_mean", [ContrastSpec(weights)], SETTINGS)[0]
         for weights in ({"B": 1.0, "A": -1.0}, {"A": 1.0, "B": -1.0})
     )
     assert one.estimate == pytest.approx(-other.estimate)
@@ -78,7 +78,7 @@ def test_turning_a_comparison_round_turns_its_signs(runs) -> None:
 
 def test_a_weighted_contrast_is_the_t_test_of_the_weighted_means(runs) -> None:
     (found,) = compare_family(
-        runs, "share", [AskedContrast({"C": 1.0, "A": -0.5, "B": -0.5})], SETTINGS
+        runs, "share", [ContrastSpec({"C": 1.0, "A": -0.5, "B": -0.5})], SETTINGS
     )
     change = seed_means(runs, "C") - (seed_means(runs, "A") + seed_means(runs, "B")) / 2
     assert found.p == pytest.approx(scipy_stats.ttest_1samp(change, 0).pvalue)

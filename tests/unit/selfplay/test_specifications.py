@@ -5,8 +5,8 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Trajectory, Turn
-from chimeralab.detection.locked import LOCKED, Locked
-from chimeralab.detection.measure import Measured
+from chimeralab.detection.locked import LOCKED, LockedRule
+from chimeralab.detection.measure import MeasuredConversation
 from chimeralab.selfplay.outcomes import (
     EXPLORATORY,
     Estimand,
@@ -36,7 +36,7 @@ def talk(condition: str, prompt: str, loop_from: int, similarity: float = 0.99) 
     positions = tuple(range(1, TURNS + 1))
     nothing = np.zeros(TURNS, dtype=bool)
     trajectory = Trajectory(f"{condition}/{prompt}/1", said, about)
-    measured = Measured(trajectory, positions, "all", lags, nothing)
+    measured = MeasuredConversation(trajectory, positions, "all", lags, nothing)
     return measured, measured
 
 
@@ -91,7 +91,7 @@ def test_a_loop_near_the_thresholds_divides_the_detectors() -> None:
 
 
 def test_a_declared_detector_outside_the_grid_is_added() -> None:
-    found = curve(TALKS, detector=Locked(s1=0.8))
+    found = curve(TALKS, detector=LockedRule(s1=0.8))
     (declared,) = [each for each in found.specifications if each.declared]
     assert declared.settings.s1 == 0.8
     assert found.distinct_detectors == 97 * 12 + 1

@@ -9,22 +9,22 @@ from chimeralab.stats.effects import (
     SELF_PLAY,
     TRIAL,
     ArmKey,
-    AskedContrast,
-    estimated_contrast,
-    holm_corrected,
-    undefined,
+    ContrastSpec,
+    correct_with_holm,
+    empty_effect,
+    estimate_contrast,
 )
 
 SHAM = ArmKey("y.sham", subject="y", arm="sham")
 CROWD = ArmKey("y.crowd", subject="y", arm="crowd")
-ASKED = AskedContrast({CROWD: 1.0, SHAM: -1.0}, about=("conformity",))
+ASKED = ContrastSpec({CROWD: 1.0, SHAM: -1.0}, about=("conformity",))
 
 
 def test_a_name_is_made_from_the_key_with_and_without_the_subject() -> None:
     assert (ASKED.name, ASKED.short_name) == ("y.crowd − y.sham", "crowd − sham")
-    mine = AskedContrast({ArmKey("y.y.z", "y", "y.z"): 1.0, SHAM: -1.0})
+    mine = ContrastSpec({ArmKey("y.y.z", "y", "y.z"): 1.0, SHAM: -1.0})
     assert mine.short_name == "y.z − sham"
-    assert AskedContrast(ASKED.weights, "dose of size").short_name == "dose of size"
+    assert ContrastSpec(ASKED.weights, "dose of size").short_name == "dose of size"
 
 
 def test_a_key_is_the_name_in_the_store_also_after_a_journey() -> None:
@@ -38,17 +38,17 @@ def test_a_key_is_the_name_in_the_store_also_after_a_journey() -> None:
 )
 def test_a_reason_is_given_in_the_words_of_the_study(words, unit) -> None:
     cells = cells_of([1.0, 0.5, 1.0, 0.5], [CROWD, SHAM] * 2, ["u", "u", "v", "v"])
-    found = estimated_contrast(cells, ASKED, words, "accuracy")
+    found = estimate_contrast(cells, ASKED, words, "accuracy")
     assert (found.estimate, found.units, found.p) == (0.5, 2, None)
     assert found.reason == f"the difference is the same in every {unit}"
-    one = estimated_contrast(cells_of([1.0, 0.5], [CROWD, SHAM], "uu"), ASKED, words, "accuracy")
+    one = estimate_contrast(cells_of([1.0, 0.5], [CROWD, SHAM], "uu"), ASKED, words, "accuracy")
     assert one.reason == f"one {unit} alone tells nothing about the spread between {unit}s"
 
 
 def test_json_has_the_names_that_each_kind_of_study_always_had() -> None:
     cells = cells_of([1.0, 0.2, 0.9, 0.3], [CROWD, SHAM] * 2, ["u", "u", "v", "v"])
     selfplay, trial = (
-        holm_corrected([estimated_contrast(cells, ASKED, words, "share")])[0].as_dict()
+        correct_with_holm([estimate_contrast(cells, ASKED, words, "share")])[0].as_dict()
         for words in (SELF_PLAY, TRIAL)
     )
     assert (selfplay["a"], selfplay["b"], selfplay["seeds"]) == ("y.crowd", "y.sham", 2)
@@ -61,6 +61,6 @@ def test_json_has_the_names_that_each_kind_of_study_always_had() -> None:
 
 
 def test_every_missing_number_has_its_reason_under_its_name_in_json() -> None:
-    found = undefined(ASKED, SELF_PLAY, "share", "no run under y.crowd").as_dict()
+    found = empty_effect(ASKED, SELF_PLAY, "share", "no run under y.crowd").as_dict()
     nulls = {name for name, value in found.items() if value is None}
     assert nulls == set(found["reasons"])

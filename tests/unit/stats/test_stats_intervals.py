@@ -9,11 +9,11 @@ from statsmodels.stats.proportion import proportion_confint
 from chimeralab.core.errors import InputError
 from chimeralab.stats.intervals import (
     Estimate,
+    expand_level,
     mcnemar_exact,
     normal_interval,
     percentile_interval,
     t_interval,
-    widened_level,
     wilson,
 )
 
@@ -62,7 +62,7 @@ def test_impossible_proportions_are_refused(hits, n):
 def test_a_widened_percentile_interval_covers_few_clusters_where_the_plain_one_does_not():
     rng, clusters, simulations = np.random.default_rng(3), 6, 1_000
     covered = {"plain": 0, "widened": 0}
-    levels = {"plain": 0.95, "widened": widened_level(clusters)}
+    levels = {"plain": 0.95, "widened": expand_level(clusters)}
     for _ in range(simulations):
         sample = rng.normal(size=clusters)
         means = sample[rng.integers(clusters, size=(2_000, clusters))].mean(axis=1)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from chimeralab.stats.clusters import mean_bootstrap
-from chimeralab.stats.intervals import widened_level
+from chimeralab.stats.intervals import expand_level
 from chimeralab.trial.columns import AnswerScale, TrialColumns, columns_of
 from chimeralab.trial.meanings import COMPANION_MEANINGS
 from chimeralab.trial.metrics import calibrations, measure
@@ -74,7 +74,7 @@ def test_many_levels_of_confidence_are_counted_to_two_decimals() -> None:
 def test_interval_of_recall_is_the_cluster_bootstrap_of_session_means() -> None:
     metrics = measure(columns_of(TRIALS), resamples=10_000)
     rng = np.random.default_rng(1)
-    level = widened_level(12)
+    level = expand_level(12)
     oracle = mean_bootstrap(CORRECT.mean(axis=1), SCENARIO, rng=rng, level=level)
     assert oracle is not None
     assert metrics.clusters == {"sessions": 12, "trials": 12}

@@ -8,7 +8,7 @@ import numpy as np
 
 from chimeralab.core.numbers import cutoff
 from chimeralab.core.result_words import ResultWords
-from chimeralab.detection.locked import Locked
+from chimeralab.detection.locked import LockedRule
 from chimeralab.report.charts.canvas import (
     BLUE,
     FAINT_INK,
@@ -262,7 +262,7 @@ def specification(
     return chart
 
 
-def choices_of(detector: Locked) -> dict[str, str]:
+def choices_of(detector: LockedRule) -> dict[str, str]:
     """What a detector chose, by the names of its settings as the chart has them."""
     settings = detector.as_dict()
     return {

@@ -12,8 +12,8 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import counted, number, p_phrase
 from chimeralab.core.records import Detection, plain_value
 from chimeralab.core.result_words import ResultWords
-from chimeralab.detection.loops import LOOPS, loops_beside
-from chimeralab.detection.seam import Detector, in_brief
+from chimeralab.detection.loops import LOOPS, resolve_loops
+from chimeralab.detection.seam import Detector, summarise_detector
 from chimeralab.detection.verdict import from_json
 from chimeralab.embedding.encoder import MODEL, PAPERS
 from chimeralab.rating.gate import check_wording
@@ -328,7 +328,7 @@ def loops_in_words(material: Material) -> str:
     looping = sum(bool(found.looping) for found in judged)
     count = f"{looping:,} of {counted(len(judged), 'conversation')} loop"
     ways = "A conversation may loop in several ways."
-    if loops_beside(detector) is detector:
+    if resolve_loops(detector) is detector:
         return f"The plan declares the loop detector; this is its outcome by kind: {count}. {ways}"
     return (
         f"Beside the declared detector, {count} by the loop detector ({LOOPS.standard}), which"
@@ -360,7 +360,7 @@ def facts(material: Material) -> Iterator[Fact]:
     design = f"{' × '.join(sides)}, {counted(plan.conversation.turns, 'turn')} each"
     yield from common_facts(material.study, material.lock, design, "condition")
     own = f" ({plan.detector.use})" if plan.detector.is_outside else ""
-    yield "Detector", f"{in_brief(plan.detector.settings)}{own}"
+    yield "Detector", f"{summarise_detector(plan.detector.settings)}{own}"
     for each in material.outcomes.estimands:
         whom = f" among {', '.join(each.population)}" if each.population else ""
         how = "every pair of conditions" if each.contrast == PAIRS else each.contrast
@@ -375,7 +375,7 @@ def methods(material: Material) -> Methods:
     study, audit, scope = material.study, material.reliability, scope_of(material.reliability)
     plan, primary = study.plan, material.outcomes.primary
     detector: Detector = plan.detector.settings
-    beside = loops_beside(detector) is not detector and any(d.steps for d in material.detections)
+    beside = resolve_loops(detector) is not detector and any(d.steps for d in material.detections)
     found = render_methods(
         "selfplay_methods.txt",
         plan=plan,
@@ -388,7 +388,7 @@ def methods(material: Material) -> Methods:
         detector=detector,
         encoder=MODEL.rpartition("/")[2],
         papers=PAPERS,
-        live=plan.live and in_brief(plan.live.settings),
+        live=plan.live and summarise_detector(plan.live.settings),
         loops=LOOPS.standard if beside else None,
         primary=measure_name(primary.measure, material.words)
         if primary and material.lock

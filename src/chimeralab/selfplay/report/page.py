@@ -7,7 +7,7 @@ from chimeralab import weights
 from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Trajectory
 from chimeralab.core.result_words import ResultWords
-from chimeralab.detection.loops import LOOPS, Loops, loops_beside
+from chimeralab.detection.loops import LOOPS, Loops, resolve_loops
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.study_audit import Reliability, scope_of
 from chimeralab.rating.validity import validity_in_words
@@ -92,7 +92,7 @@ def make_report(material: Material) -> Report:
     """Draw every figure, set every table, and put them on one page."""
     results, study = material.results, material.study
     choice, scope = choose(material.analysed), scope_of(material.reliability)
-    words, loops = scope.words, loops_beside(study.plan.detector.settings)
+    words, loops = scope.words, resolve_loops(study.plan.detector.settings)
     conversations = show(choice, study.trajectories(), words, loops)
     parts = list(_results(material, results)) if results else []
     # How many loop stands beside the declared outcome; old studies do not know.

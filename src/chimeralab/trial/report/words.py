@@ -8,7 +8,7 @@ from chimeralab.report.files import computed_with, locked_in_words, verified_in_
 from chimeralab.report.page import Methods, render_methods
 from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, format_change, format_difference
 from chimeralab.stats.effects import Effect, Key, key_of, short
-from chimeralab.stats.intervals import FEWEST_CLUSTERS
+from chimeralab.stats.intervals import MIN_CLUSTERS
 from chimeralab.study import Lock, Study
 from chimeralab.study.verify import Verification
 from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
@@ -181,7 +181,7 @@ def how_sure(analysis: TrialAnalysis) -> str:
 
 def few_scenarios(analysis: TrialAnalysis) -> str:
     """A warning where resampling has too little to draw from."""
-    if analysis.scenarios >= FEWEST_CLUSTERS:
+    if analysis.scenarios >= MIN_CLUSTERS:
         return ""
     return (
         f"With {counted(analysis.scenarios, 'scenario')} the intervals are too narrow: resampling "

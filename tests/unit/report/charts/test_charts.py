@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.core.result_words import MARK
-from chimeralab.detection.locked import Locked
+from chimeralab.detection.locked import LockedRule
 from chimeralab.report.charts.canvas import (
     NARROW,
     WIDE,
@@ -34,7 +34,7 @@ from chimeralab.selfplay.report.charts import (
     survival,
 )
 from chimeralab.selfplay.specifications import Specification
-from chimeralab.stats.effects import SELF_PLAY, AskedContrast, Effect
+from chimeralab.stats.effects import SELF_PLAY, ContrastSpec, Effect
 from chimeralab.stats.intervals import Interval
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -56,7 +56,7 @@ def filled(chart: Chart, colour: str) -> int:
 
 
 def effect(estimate: float | None, interval: Interval | None = None) -> Effect:
-    return Effect(AskedContrast({"A": 1.0, "B": -1.0}), SELF_PLAY, "share", estimate, interval)
+    return Effect(ContrastSpec({"A": 1.0, "B": -1.0}), SELF_PLAY, "share", estimate, interval)
 
 
 @WIDTHS
@@ -119,7 +119,7 @@ def test_names_with_markup_stay_words() -> None:
 
 
 def specified(
-    estimate: float, detector: Locked, *, declared: bool = False, ci: Interval | None = None
+    estimate: float, detector: LockedRule, *, declared: bool = False, ci: Interval | None = None
 ) -> Specification:
     return Specification(detector, 1, declared, 8, estimate, ci, None, None)
 
@@ -130,7 +130,7 @@ def test_specification_curve_marks_the_declared_detector(width: int) -> None:
     curve = [
         specified(
             n / 100,
-            Locked(s1=0.5 + rng.integers(2) / 4),
+            LockedRule(s1=0.5 + rng.integers(2) / 4),
             declared=n == 7,
             ci=Interval(n / 100 - 0.1, n / 100 + 0.1),
         )
@@ -141,12 +141,12 @@ def test_specification_curve_marks_the_declared_detector(width: int) -> None:
 
 
 def test_specification_curve_of_one_detector_can_be_drawn() -> None:
-    only = [specified(0.0, Locked(drift="both"), declared=True)]
+    only = [specified(0.0, LockedRule(drift="both"), declared=True)]
     assert "drift both" in words(specification(only, "difference", percent=False))
 
 
 def test_choices_of_one_setting_stand_together() -> None:
-    curve = [specified(0, Locked(s1=0.9)), specified(0, Locked(s1=0.8))]
+    curve = [specified(0, LockedRule(s1=0.9)), specified(0, LockedRule(s1=0.8))]
     assert all_choices(curve)[:2] == [("s1 ≥", "0.80"), ("s1 ≥", "0.90")]
     assert len(all_choices(curve)) == len(all_choices(curve[:1])) + 1
 

@@ -27,7 +27,7 @@ from chimeralab.selfplay.specifications import (
     load_similarities,
     tally,
 )
-from chimeralab.stats.effects import AskedContrast
+from chimeralab.stats.effects import ContrastSpec
 
 
 @pytest.fixture(scope="module")
@@ -164,8 +164,8 @@ def test_naive_interval_leaves_out_0_exactly_where_its_p_is_small(results: Study
 def test_the_curve_is_drawn_for_the_finding_that_would_fall_first(results: StudyResults) -> None:
     base = results.analysis.contrasts[0]
 
-    def asked(p: float) -> AskedContrast:
-        return AskedContrast({str(p): 1.0, "other": -1.0})
+    def asked(p: float) -> ContrastSpec:
+        return ContrastSpec({str(p): 1.0, "other": -1.0})
 
     found = [replace(base, asked=asked(p), p_holm=p) for p in (0.001, 0.04, 0.3)]
     assert least_certain(found).a == "0.04"
