@@ -10,8 +10,8 @@ import pytest
 from chimeralab.pipeline import run
 from chimeralab.runner import TurnStored
 from chimeralab.study import RunOptions
-from chimeralab.trial.hooks import POINTS, Observed
-from chimeralab.trial.session import TrialScored
+from chimeralab.trial.hooks import POINTS, HookEvent
+from chimeralab.trial.trials import TrialRow
 from tests.plans import trial
 
 BEFORE = {"novel_task_flagged", "pair_generated", "bias_injected"}
@@ -35,10 +35,10 @@ def test_each_hook_fires_when_it_happens(make_study):
     run(study, RunOptions(concurrency=1), news.append)
     turns: dict[tuple[str, int], list[str]] = {}
     for each in news:
-        if isinstance(each, Observed):
+        if isinstance(each, HookEvent):
             turns.setdefault((each.session, each.trial), []).append(each.point)
-        elif isinstance(each, TrialScored):
-            turns.setdefault((each.row.session, int(each.row.trial)), []).append(SCORED)
+        elif isinstance(each, TrialRow):
+            turns.setdefault((each.session, int(each.trial)), []).append(SCORED)
     for names in turns.values():
         order(names)
     assert {name for names in turns.values() for name in names} == {*POINTS, SCORED}
@@ -49,7 +49,7 @@ def test_each_hook_fires_when_it_happens(make_study):
         if isinstance(each, TurnStored)
     }
     for place, each in enumerate(news):
-        if isinstance(each, Observed) and each.point in BEFORE:
+        if isinstance(each, HookEvent) and each.point in BEFORE:
             assert place < places[each.session, each.trial]
 
 

@@ -19,7 +19,7 @@ from chimeralab.stats.effects import short
 from chimeralab.stats.intervals import Interval
 from chimeralab.study import Study
 from chimeralab.trial.analysis import NAMES
-from chimeralab.trial.measures import words_of
+from chimeralab.trial.measures import find_measure
 from chimeralab.trial.report.figures import doses_of
 from chimeralab.trial.report.page import (
     TrialMaterial,
@@ -137,7 +137,7 @@ def test_a_dose_curve_marks_every_dose_and_the_control() -> None:
 
 
 def test_every_measure_has_a_name_for_readers() -> None:
-    assert all(words_of(name).says and words_of(name).short for name in NAMES)
+    assert all(find_measure(name).says and find_measure(name).short for name in NAMES)
 
 
 def test_metric_parts_stand_beside_their_metric(report: Report, material: TrialMaterial) -> None:

@@ -17,7 +17,7 @@ from chimeralab.study.folder import new_study, templates
 from chimeralab.study.forecast import forecast
 from chimeralab.study.verify import verify_study
 from chimeralab.trial.hooks import POINTS, Hooks
-from chimeralab.trial.session import TrialScored
+from chimeralab.trial.trials import TrialRow
 from tests.killed_run import quick_processes, run_and_kill
 from tests.plans import ALL, TRIAL, trial
 from tests.studies import rows
@@ -126,8 +126,8 @@ def test_hooks_hear_every_point_and_live_rows_are_the_stored_ones(make_study):
 
     def publish(news):
         hooks(news)
-        if isinstance(news, TrialScored):
-            live.append(news.row)
+        if isinstance(news, TrialRow):
+            live.append(news)
 
     run(study, publish=publish)
     assert set(seen) == set(POINTS)

@@ -259,12 +259,12 @@ def _folding(name: str) -> str:
 
 def _print_arms(subject: "SubjectResult") -> None:
     """One row per arm; `--json` holds every measure with its interval."""
-    from chimeralab.trial.measures import words_of  # noqa: PLC0415
+    from chimeralab.trial.measures import find_measure  # noqa: PLC0415
 
     measures = [arm.measures for arm in subject.arms]
-    brief = [name for name in measures[0] if words_of(name).brief]
+    brief = [name for name in measures[0] if find_measure(name).brief]
     shown = [name for name in brief if any(each[name].value is not None for each in measures)]
-    table = _trial_table("arm", *(words_of(name).short for name in shown))
+    table = _trial_table("arm", *(find_measure(name).short for name in shown))
     for arm in subject.arms:
         cells = (number(arm.measures[name].value, 2) for name in shown)
         table.add_row(_folding(short(arm.arm)), *cells)
@@ -286,7 +286,7 @@ def _print_arms(subject: "SubjectResult") -> None:
 def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:
     """The effects on what their arms are aimed at; `--json` holds them all, and all reasons."""
     from chimeralab.trial.effects import is_listed  # noqa: PLC0415
-    from chimeralab.trial.measures import words_of  # noqa: PLC0415
+    from chimeralab.trial.measures import find_measure  # noqa: PLC0415
 
     known = [effect for effect in effects if effect.estimate is not None and is_listed(effect)]
     if not known:
@@ -299,7 +299,7 @@ def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:
         ps = (p_value(effect.p), p_value(effect.p_holm))
         mark = " (primary)" if effect.role == "primary" else ""
         name = _folding(effect.short_name) + mark
-        table.add_row(name, words_of(effect.measure).short, estimate, bounds, *ps)
+        table.add_row(name, find_measure(effect.measure).short, estimate, bounds, *ps)
     out.print(table)
     for reason in dict.fromkeys(each.reason for each in known if each.p is None and each.reason):
         out.print(f"–: {sanitize(reason)}", style="dim", soft_wrap=True)

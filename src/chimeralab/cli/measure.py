@@ -26,7 +26,7 @@ from chimeralab.trial.columns import (
 )
 from chimeralab.trial.meanings import COMPANION_MEANINGS, METRIC_MEANINGS, PARTS, Meaning
 from chimeralab.trial.metrics import Dfs, Gfq, Mci, Metrics, MetricWeights, measure
-from chimeralab.trial.scoring import Scorer, judged
+from chimeralab.trial.scoring import Scorer, score_log
 from chimeralab.trial.trials import TrialLog, TrialRow
 
 PUBLISHED = MetricWeights()
@@ -90,7 +90,7 @@ def measure_command(**options: Any) -> None:
     rows = list(with_progress(trials, "trials"))
     if not rows:
         raise InputError(f"{log.path}: there is no trial in it")
-    rows, note = judged(rows, Scorer())
+    rows, note = score_log(rows, Scorer())
     table, labels = table_of(rows, scale, str(log.path), log.lines)
 
     def measured(columns: TrialColumns) -> Metrics:

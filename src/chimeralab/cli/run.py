@@ -182,9 +182,6 @@ class RunProgress:
     trials: TrialMonitor = field(default_factory=TrialMonitor)
 
     def take(self, news: News) -> None:
-        if (row := getattr(news, "row", None)) is not None:  # a trial is scored
-            self.trials.take(row)
-            self.calls += row.asked
         match news:
             case RunStarted():
                 self.planned = news
@@ -204,6 +201,9 @@ class RunProgress:
                 self.turns_given_up += self.planned.turns_each - news.turns
                 self.paused += news.outcome == "paused"
                 self.talks_ended += news.outcome != "paused"
+            case row if hasattr(row, "asked"):  # a TrialRow, slow to import
+                self.trials.take(row)
+                self.calls += row.asked
 
     @property
     def turns_done(self) -> int:

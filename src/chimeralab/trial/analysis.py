@@ -33,8 +33,8 @@ from chimeralab.trial.effects import (
 from chimeralab.trial.measures import (
     MEASURES,
     METRICS,
+    CustomMeasure,
     HitRate,
-    OwnMeasure,
     corrections,
     unread,
     unread_aside,
@@ -310,7 +310,7 @@ def analyse_sessions(
 
     The caller fills in `source`, `planned` and `left_out`.
     """
-    sessions = measure_sessions(trials, plan.weights, plan.own_measures)
+    sessions = measure_sessions(trials, plan.weights, plan.custom_measures)
     names = dict.fromkeys(plan.subjects.values())
     found = [_analyse_subject(name, sessions, plan, seed, resamples) for name in names]
     return TrialAnalysis(
@@ -368,7 +368,7 @@ def _analyse_subject(
 
     def rng_for(measure: str) -> np.random.Generator:
         """The plan's own measures have generators of their own: adding one changes no other."""
-        own_seed = isinstance(measure, OwnMeasure)
+        own_seed = isinstance(measure, CustomMeasure)
         return np.random.default_rng([seed, *measure.encode()]) if own_seed else common
 
     results = tuple(_analyse_arm(arm, own, plan, rng_for, resamples) for arm in arms)
@@ -379,7 +379,7 @@ def _analyse_subject(
         kept = [each for each in contrasts if not skip.keys() & each.weights.keys()]
         skipped = [each for each in contrasts if each not in kept]
         family: list[Effect] = []
-        for outcome in (*NAMES, *plan.own_measures):
+        for outcome in (*NAMES, *plan.custom_measures):
             family += estimate_effects(own, kept, outcome, rng_for(outcome), resamples)
             family += [skip_effect(each, outcome, skip) for each in skipped]
         return tuple(family)
@@ -415,7 +415,7 @@ def _analyse_arm(
     common, metrics = rng_for(""), None
     if own:
         metrics = measure(columns_of(rows), plan.weights, rng=common, resamples=resamples)
-    tallied = (*MEASURES, *plan.own_measures)
+    tallied = (*MEASURES, *plan.custom_measures)
     measures = {each: estimate_measure(own, each, rng_for(each), resamples) for each in tallied}
     if metrics:
         measures |= {each: metric_estimate(metrics, each) for each in METRICS}
@@ -429,7 +429,9 @@ def _analyse_arm(
         sessions=len(own),
         trials=len(rows),
         metrics=metrics,
-        measures={each: measures.get(each, NO_ESTIMATE) for each in (*NAMES, *plan.own_measures)},
+        measures={
+            each: measures.get(each, NO_ESTIMATE) for each in (*NAMES, *plan.custom_measures)
+        },
         recall_by_lag=tuple(recall_by_lag(own, common, resamples)),
         corrections_censored=sum(
             when is None for each in own for when, _ in corrections(each.rows)

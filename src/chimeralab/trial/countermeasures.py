@@ -38,7 +38,7 @@ class Notebook(Record):
     head: str = "Your notebook, which nobody else can change, reads:"
 
     def apply(self, scene: Scene, moment: Moment) -> Scene:
-        kept = [fact.text for fact in moment.course.told_before(moment.turn)]
+        kept = [fact.text for fact in moment.course.facts_before(moment.turn)]
         if not kept:
             return scene
         return scene.saying(self.name, Utterance("notes", "\n".join((self.head, *kept))))

@@ -63,7 +63,7 @@ class Course(Record):
     def step(self, turn: int) -> Step:
         return self.steps[turn - 1]
 
-    def told_before(self, turn: int) -> list[Fact]:
+    def facts_before(self, turn: int) -> list[Fact]:
         """The facts of all trials before a turn, in the order in which they were told."""
         return [fact for step in self.steps[: turn - 1] for fact in step.told]
 

@@ -23,7 +23,7 @@ from chimeralab.stats.effects import (
 from chimeralab.stats.intervals import Interval, expand_level
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.meanings import PARTS
-from chimeralab.trial.measures import MEASURES, METRICS, HitRate, OwnMeasure, words_of
+from chimeralab.trial.measures import MEASURES, METRICS, CustomMeasure, HitRate, find_measure
 from chimeralab.trial.metrics import Metrics, MetricWeights, measure
 from chimeralab.trial.script import Arm
 from chimeralab.trial.stressors import Stressor
@@ -66,7 +66,7 @@ class LagPoint(Record):
 
 
 def measure_sessions(
-    trials: Iterable[TrialRow], weights: MetricWeights, own: Sequence[OwnMeasure] = ()
+    trials: Iterable[TrialRow], weights: MetricWeights, own: Sequence[CustomMeasure] = ()
 ) -> list[MeasuredSession]:
     """Group trials by session and apply every measure, the plan's own included."""
     counted = MEASURES | {name: name.measure for name in own}
@@ -146,7 +146,7 @@ HEADLINES = tuple(PARTS)
 
 def is_aimed(effect: Effect) -> bool:
     """Whether the stressors of an effect are aimed at its measure."""
-    return words_of(effect.measure).overall or effect.measure in effect.asked.aims
+    return find_measure(effect.measure).overall or effect.measure in effect.asked.aims
 
 
 def is_listed(effect: Effect) -> bool:
@@ -183,7 +183,7 @@ def _difference(arms: Mapping[str, Arm], name: str, other: str) -> ContrastSpec:
 
 
 def _aims(stressors: Iterable[Stressor]) -> frozenset[str]:
-    return frozenset(aim for part in stressors for aim in part.aimed_at)
+    return frozenset(aim for part in stressors for aim in part.targets)
 
 
 def primary_contrasts(
@@ -362,7 +362,7 @@ def _estimate_effect(
     if p is None and found.estimate != 0 and found.units > 1:
         # A difference that is the same in every scenario has no t test: use a sign test instead.
         p = 2.0 ** (1 - found.units)
-    if words_of(measure).overall and (cells.columns(list(asked.weights)).means >= 1).all():
+    if find_measure(measure).overall and (cells.columns(list(asked.weights)).means >= 1).all():
         reasons["p"] = (
             "all arms compared are at the ceiling: right in every answer, in every scenario"
         )

@@ -13,7 +13,7 @@ from chimeralab.runner.talk import Put
 from chimeralab.stats.planning import detectable_difference
 from chimeralab.trial.effects import DeclaredEffect, measure_sessions
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
-from chimeralab.trial.plan import TrialPlan, reference_of
+from chimeralab.trial.plan import TrialPlan, find_reference
 from chimeralab.trial.scoring import Scorer
 from chimeralab.trial.script import Script
 from chimeralab.trial.session import score
@@ -108,7 +108,7 @@ def detectable(plan: TrialPlan, phantoms: Phantoms | None = None) -> tuple[Detec
         return ()
     subject = next(iter(plan.subjects.values()))
     arms = {getattr(key, "arm", key): key for key, who in plan.subjects.items() if who == subject}
-    reference = reference_of({name: plan.arms[key] for name, key in arms.items()})
+    reference = find_reference({name: plan.arms[key] for name, key in arms.items()})
     found = []
     for declared in plan.declared:
         pair = declared.pair(reference)
@@ -154,7 +154,7 @@ def _simulate_differences(
                 name,
             )
         ]
-        sessions = measure_sessions(trials, plan.weights, plan.own_measures)
+        sessions = measure_sessions(trials, plan.weights, plan.custom_measures)
         values = {
             (each.arm, each.scenario): each.tallies[declared.measure].share for each in sessions
         }

@@ -20,7 +20,7 @@ POINTS: tuple[Point, ...] = get_args(Point)
 RELATIONAL = ("converse", "transitive")
 
 
-class Observed(NamedTuple):
+class HookEvent(NamedTuple):
     """Something seen at a hook point of one session."""
 
     point: Point
@@ -33,7 +33,7 @@ class Observed(NamedTuple):
         return {"event": self.point, "talk": self.session, "turn": self.trial, **self.detail}
 
 
-Watcher = Callable[[Observed], None]
+Watcher = Callable[[HookEvent], None]
 Sightings = Iterator[tuple[Point, dict[str, Any]]]
 
 
@@ -42,7 +42,7 @@ class Hooks:
 
     >>> hooks, seen = Hooks(), []
     >>> hooks.on("bias_injected", seen.append)
-    >>> hooks(Observed("bias_injected", "s", 3, {"size": 5}))
+    >>> hooks(HookEvent("bias_injected", "s", 3, {"size": 5}))
     >>> seen[0].trial
     3
     """
@@ -57,7 +57,7 @@ class Hooks:
         self._watchers[point].append(watcher)
 
     def __call__(self, news: object) -> None:
-        if isinstance(news, Observed):
+        if isinstance(news, HookEvent):
             for watcher in self._watchers[news.point]:
                 watcher(news)
 

@@ -28,7 +28,7 @@ from chimeralab.study.kind import Design, Kind, Units
 from chimeralab.study.plan import Condition, Plan, Subject, named_tables, read_models, read_subject
 from chimeralab.study.store import Archive
 from chimeralab.trial import plan as trial_plan
-from chimeralab.trial.agents import AGENTS, abilities_of, opened
+from chimeralab.trial.agents import AGENTS, find_abilities, open_agent
 from chimeralab.trial.agents import seam as agents
 from chimeralab.trial.analysis import RESAMPLES, SEED, TrialAnalysis, analyse_sessions
 from chimeralab.trial.columns import columns_of
@@ -36,10 +36,10 @@ from chimeralab.trial.course import Course
 from chimeralab.trial.effects import measure_sessions
 from chimeralab.trial.forecast import detectable, max_requests
 from chimeralab.trial.meanings import PARTS
-from chimeralab.trial.measures import MEASURES, words_of
+from chimeralab.trial.measures import MEASURES, find_measure
 from chimeralab.trial.metrics import measure
 from chimeralab.trial.phantoms import SUBJECTS, PhantomSubjectSettings
-from chimeralab.trial.plan import TrialPlan, read_trial, tokens_needed
+from chimeralab.trial.plan import TrialPlan, estimate_tokens, read_trial
 from chimeralab.trial.store import (
     count_sessions,
     incomplete_sessions,
@@ -120,13 +120,13 @@ class Trial(Kind):
 
     def describe_agents(self, plan: Plan) -> Mapping[str, str]:
         own: TrialPlan = plan.own
-        return {name: own.memory_in_words(name) for name in own.agents}
+        return {name: own.describe_memory(name) for name in own.agents}
 
     def open_agent(self, plan: Plan, name: str, folder: Path) -> Model:
         settings = plan.models[name].part.settings
         if plan.consent is None and hasattr(settings, "code"):
             raise InputError("it is code, to be allowed with Study(path, allow_code=True)")
-        return opened(settings, self.agents(plan)[name], folder)
+        return open_agent(settings, self.agents(plan)[name], folder)
 
     def finish_run(self, study: Study) -> None:
         count_sessions(study)
@@ -139,13 +139,13 @@ class Trial(Kind):
         system = max((tokens_at_most(talk.speakers[0].system or "") for talk in own), default=0)
         messages = 2 * answers_shown + 2 * calls
         prompt = prompt_bytes + longest * answers_shown + TOKENS_A_MESSAGE * messages
-        if plan.own.asks_siblings(model):
+        if plan.own.needs_sibling_session(model):
             calls += sum(len(talk.script.course.steps) for talk in own)
         return calls, prompt + system * calls, calls * longest
 
     def advise(self, plan: Plan) -> Iterator[str]:
         """Answers that would be cut short or lost, and outcomes that nobody declared."""
-        needed = tokens_needed(plan.own.courses)
+        needed = estimate_tokens(plan.own.courses)
         speakers = {c.speakers[0].model: c.speakers[0] for c in plan.conditions.values()}
         for name, speaker in speakers.items():
             if speaker.sampling.max_tokens < needed:
@@ -251,8 +251,8 @@ class Trial(Kind):
         return " × ".join(counted(n, noun) for noun, n in sides.items())
 
     def facts(self, study: Study) -> Mapping[str, Any]:
-        names = (*MEASURES, *study.plan.own.own_measures)
-        measures = {str(name): words_of(name).says for name in names}
+        names = (*MEASURES, *study.plan.own.custom_measures)
+        measures = {str(name): find_measure(name).says for name in names}
         said = {name: markdown(says) for name, says in measures.items()}
         return {"measures": measures, "indices": INDICES, "codebook_measures": said | INDICES}
 
@@ -262,7 +262,7 @@ class Trial(Kind):
     def outcomes(self, study: Study) -> Iterable[Mapping[str, Any]]:
         plan = restore_plan(study)
         trials = load_trials(study, whole=True)
-        for rows, tallies in measure_sessions(trials, plan.weights, plan.own_measures):
+        for rows, tallies in measure_sessions(trials, plan.weights, plan.custom_measures):
             row = rows[0]
             session = (row.session, row.arm, row.scenario, row.repeat, row.dose)
             for name, tally in tallies.items():
@@ -328,7 +328,7 @@ def _abilities(name: str, settings: Any, beside: Beside) -> tuple[str, ...]:
             f"{place} is code, which this command does not run, and no lock or run describes it; "
             "`chimera lock STUDY --allow-code` does"
         )
-    return abilities_of(settings, beside.folder, place)
+    return find_abilities(settings, beside.folder, place)
 
 
 def analyse_trial(
@@ -352,7 +352,7 @@ def analyse_trial(
     if (seed, resamples) != (SEED, RESAMPLES):
         return compute()
     plan: TrialPlan = study.plan.own
-    names = {f"{type(each).__name__} {each}": each for each in (*plan.arms, *plan.own_measures)}
+    names = {f"{type(each).__name__} {each}": each for each in (*plan.arms, *plan.custom_measures)}
     known = {"words": TRIAL, **names}
     stored = estimates or Estimates(study)
     # Without its code, a stressor of the user's own can't say what is still known under it.

@@ -410,12 +410,12 @@ METRICS = {
 }
 
 
-class OwnMeasure(str):
+class CustomMeasure(str):
     """The name of a measure that comes with a plan, which knows what it stands for."""
 
     measure: TrialMeasure
 
-    def __new__(cls, name: str, part: Any) -> "OwnMeasure":
+    def __new__(cls, name: str, part: Any) -> "CustomMeasure":
         """Take a part of a plan for a measure; it concerns every stressor unless it says no."""
         place = f"[measures.{name}]"
         if name in MEASURES or name in METRICS:
@@ -449,8 +449,8 @@ SEAM = Seam(
 OPTIONAL = ("short", "unit", "harm", "missing", "overall", "brief")
 
 
-def words_of(name: str) -> TrialMeasure:
+def find_measure(name: str) -> TrialMeasure:
     """What a measure or metric is called, and how its values are written."""
-    if isinstance(name, OwnMeasure):
+    if isinstance(name, CustomMeasure):
         return name.measure
     return MEASURES.get(name) or METRICS[name]

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Message, Reply, Request
-from chimeralab.trial.probes import Alone, Confidence, EarlierFact, Noticed, StatedBelief
+from chimeralab.trial.probes import Alone, Confidence, EarlierFact, ManipulationCheck, StatedBelief
 from chimeralab.trial.scenarios.items import pick, uniform
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -25,7 +25,7 @@ _VOICE = re.compile(r"^(?:Participant|Expert) \d+: (.+) \([\d.]+ % sure\)$", re.
 _COMMITTED = "you committed to this answer"
 _REVIEW = "Review the evidence before you answer."
 NO_IDEA = "I don't know."
-USUAL_DISCERNMENT = 0.5
+DEFAULT_DISCERNMENT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class PhantomSubjectSettings(Record):
     overconfidence: Annotated[float, Field(ge=-1, le=1)] = 0.0
     helped: Share = 0.8
     seed: int = 0
-    discernment: Share = USUAL_DISCERNMENT
+    discernment: Share = DEFAULT_DISCERNMENT
 
     def as_dict(self) -> dict[str, Any]:
         """What came later is left out where it changes nothing: earlier locks know no such key."""
         values = Record.as_dict(self)
-        usual = {"discernment": USUAL_DISCERNMENT}
+        usual = {"discernment": DEFAULT_DISCERNMENT}
         return {k: v for k, v in values.items() if k not in usual or v != usual[k]}
 
     def open(self) -> "PhantomSubject":
@@ -130,7 +130,7 @@ class PhantomSubject:
             return "Hello."
         if request.probe in (Confidence.name, StatedBelief.name):
             return f"{self._stated(request, key):.6f}"
-        if request.probe == Noticed.name:
+        if request.probe == ManipulationCheck.name:
             # What it was told about a question, believed or not; a guess where it reads nothing.
             found = Reading(key, request.messages[:-2])
             if found.feedback or found.others > 0:

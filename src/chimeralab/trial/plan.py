@@ -18,13 +18,13 @@ from chimeralab.trial import probes as probe_seam
 from chimeralab.trial.arms import CONTROL, Stress, TrialTable, read_arms
 from chimeralab.trial.course import Course, Evidence, Layout
 from chimeralab.trial.effects import DeclaredEffect
-from chimeralab.trial.measures import OwnMeasure
+from chimeralab.trial.measures import CustomMeasure
 from chimeralab.trial.metrics import MetricWeights
 from chimeralab.trial.probes import PROBES, Probe
 from chimeralab.trial.scenarios import SCENARIOS, Scenario, items
-from chimeralab.trial.scenarios.items import USUAL_NUMBER
-from chimeralab.trial.scene import USUAL_STRENGTH
-from chimeralab.trial.script import Answering, Arm, Script
+from chimeralab.trial.scenarios.items import DEFAULT_NUMBER
+from chimeralab.trial.scene import DEFAULT_STRENGTH
+from chimeralab.trial.script import AnswerRules, Arm, Script
 from chimeralab.trial.stressors import SHAM
 
 T = TypeVar("T")
@@ -64,21 +64,21 @@ class TrialPlan(Record):
     own: Mapping[str, Part] = field(default_factory=dict)
     measures: Mapping[str, Part] = field(default_factory=dict)
     agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    answering: Answering = field(default_factory=Answering)
+    answering: AnswerRules = field(default_factory=AnswerRules)
     declared: tuple[DeclaredEffect, ...] = ()
     evidence: Evidence = "true"
 
     def __post_init__(self) -> None:
         for name, part in self.measures.items():
-            OwnMeasure(name, part.settings)  # what can't measure is refused before the run
+            CustomMeasure(name, part.settings)  # what can't measure is refused before the run
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as a lock holds it."""
         return {**Record.as_dict(self), "probes": list(self.probes)}
 
     @property
-    def own_measures(self) -> tuple[OwnMeasure, ...]:
-        return tuple(OwnMeasure(name, part.settings) for name, part in self.measures.items())
+    def custom_measures(self) -> tuple[CustomMeasure, ...]:
+        return tuple(CustomMeasure(name, part.settings) for name, part in self.measures.items())
 
     def script(self, condition: str, scenario: str, seed: int) -> Script:
         """The session of one condition and scenario; the seed decides where events fall."""
@@ -95,7 +95,7 @@ class TrialPlan(Record):
         can = self.agents.get(subject, ("history",))
         return not {"history", "recall"} & set(can)
 
-    def memory_in_words(self, agent: str) -> str:
+    def describe_memory(self, agent: str) -> str:
         """Who keeps the memory of an agent, and what follows from what it can do."""
         can = self.agents[agent]
         if "history" in can:
@@ -109,7 +109,7 @@ class TrialPlan(Record):
             return f"{memory}; probes are asked in forks"
         return f"{memory}; probes are asked in a sibling session, as it can't be forked"
 
-    def asks_siblings(self, subject: str) -> bool:
+    def needs_sibling_session(self, subject: str) -> bool:
         """Whether a subject's probes are asked in a second session, as it can't be forked."""
         can = self.agents.get(subject, ("history",))
         return not {"history", "fork"} & set(can)
@@ -153,7 +153,7 @@ def read_trial(
         scenarios=source,
         layout=layout,
         probes=probes,
-        strength=next((each for each in stated if each is not None), USUAL_STRENGTH),
+        strength=next((each for each in stated if each is not None), DEFAULT_STRENGTH),
         weights=_read_table(MetricWeights, tables, "metrics"),
         courses=courses,
         own={
@@ -165,12 +165,12 @@ def read_trial(
             for name, measure in named_tables(tables, "measures").items()
         },
         agents=agents,
-        answering=_read_table(Answering, tables, "answers"),
+        answering=_read_table(AnswerRules, tables, "answers"),
         declared=_read_table(OutcomeTable, tables, "outcomes").primary,
         evidence=next((each for each in shown if each is not None), "true"),
     )
     _check_declared(plan, arms)
-    speakers = _read_speakers(tables, table, cast, tokens_needed(courses))
+    speakers = _read_speakers(tables, table, cast, estimate_tokens(courses))
     prompts = tuple(Prompt(course.id, course.opening, course.kind) for course in courses)
     return speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan
 
@@ -199,22 +199,22 @@ def _read_speakers(
 
 def _check_declared(plan: TrialPlan, arms: Mapping[str, Arm]) -> None:
     """Refuse a declared effect that no analysis could find."""
-    known = (*measures.METRICS, *measures.MEASURES, *plan.own_measures)
+    known = (*measures.METRICS, *measures.MEASURES, *plan.custom_measures)
     for each in plan.declared:
         place = "[[outcomes.primary]]"
         choose(each.measure, dict.fromkeys(known), f"measure {each.measure!r} in {place}")
         for name in filter(None, (each.arm, each.against)):
             choose(name, arms, f"arm {name!r} in {place}")
-        if each.arm in each.pair(reference_of(arms))[1:]:
+        if each.arm in each.pair(find_reference(arms))[1:]:
             raise InputError(f"{place} compares {each.arm!r} with itself; name another arm")
 
 
-def reference_of(arms: Mapping[str, Arm]) -> str:
+def find_reference(arms: Mapping[str, Arm]) -> str:
     """What arms are compared with where nobody says: the sham, or the control."""
     return SHAM if SHAM in arms else CONTROL
 
 
-def tokens_needed(courses: Iterable[Course]) -> int:
+def estimate_tokens(courses: Iterable[Course]) -> int:
     """What the longest option takes, with some room; a free answer gets a sentence or two."""
     questions = [
         question
@@ -261,7 +261,7 @@ def _read_scenarios(
     if hasattr(source.settings, "within"):
         scenarios = source.settings.within(beside.folder).read(number)
     else:
-        seeds = range(first, first + (number or USUAL_NUMBER))
+        seeds = range(first, first + (number or DEFAULT_NUMBER))
         scenarios = (source.settings.make(seed) for seed in seeds)
     rounds = max((part.rounds_needed for part in parts), default=0)
     seed = tables.get("run", {}).get("seed", 0)

@@ -124,7 +124,7 @@ class EarlierFact(Probe):
         return self.question(step).options
 
 
-class Noticed(Probe):
+class ManipulationCheck(Probe):
     """Whether a signal was taken in, not whether it was believed: the question leaves both open."""
 
     name: ClassVar[str] = "noticed"
@@ -143,7 +143,8 @@ class Noticed(Probe):
 
 
 PROBES: dict[str, Probe] = {
-    each.name: each for each in (Alone(), Confidence(), StatedBelief(), EarlierFact(), Noticed())
+    each.name: each
+    for each in (Alone(), Confidence(), StatedBelief(), EarlierFact(), ManipulationCheck())
 }
 
 

@@ -16,7 +16,7 @@ Kind = Literal[
 ]
 Action = Literal["said", "removed", "altered"]
 # How far evidence can be trusted where no stressor says.
-USUAL_STRENGTH = 0.9
+DEFAULT_STRENGTH = 0.9
 EVIDENCE = "evidence"
 # What precedes the rest of an episode that the subject does not remember.
 EARLIER = "From earlier in this conversation:"

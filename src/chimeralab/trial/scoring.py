@@ -375,7 +375,7 @@ def polarity(answer: str) -> str | None:
     return "yes" if _DOES.search(text) else None
 
 
-def judged(rows: Sequence[TrialRow], scorer: Scorer) -> tuple[list[TrialRow], str | None]:
+def score_log(rows: Sequence[TrialRow], scorer: Scorer) -> tuple[list[TrialRow], str | None]:
     """The trials of a log, and a note; where none of it says what is `correct`, the scorer does.
 
     The truth of each becomes one answer. A free answer that is right then stands as the truth

@@ -21,8 +21,8 @@ from chimeralab.trial.probes import Alone, Probe, question_text
 from chimeralab.trial.replies import read_choice
 from chimeralab.trial.scenarios.items import Question
 from chimeralab.trial.scene import (
+    DEFAULT_STRENGTH,
     EVIDENCE,
-    USUAL_STRENGTH,
     Exchange,
     Moment,
     Scene,
@@ -83,7 +83,7 @@ class Arm(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Answering(Record):
+class AnswerRules(Record):
     """[answers]: how answers are got. Where a question has options, a model that can be is held to
     them, if they are `constrained`.
 
@@ -108,9 +108,9 @@ class Script(Record):
     arm: Arm
     seed: int
     probes: Mapping[str, Probe]
-    strength: float = USUAL_STRENGTH
+    strength: float = DEFAULT_STRENGTH
     own_memory: bool = False
-    answering: Answering = Answering(constrained=False, unreadable="record")
+    answering: AnswerRules = AnswerRules(constrained=False, unreadable="record")
     evidence: Evidence = "true"
     # What was said at a turn, and what solves it, never changes: both are worked out once.
     _known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -351,7 +351,7 @@ class Script(Record):
         if place not in self._known:
             text, strength = self._testimony(question)
             true = not self.is_falsified(question)
-            facts = {fact.id: fact for fact in self.course.told_before(scene.present.turn + 1)}
+            facts = {fact.id: fact for fact in self.course.facts_before(scene.present.turn + 1)}
             needed = [facts[name] for name in question.needs if name in facts]
             self._known[place] = {
                 "item": question.id,

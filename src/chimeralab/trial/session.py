@@ -5,15 +5,15 @@ The row of a turn comes from what was asked, what was done, and what was replied
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from chimeralab.runner.asking import Ended, Stored, ask_turn
 from chimeralab.runner.interventions import Ask
 from chimeralab.runner.journal import Event, Intervened, Room, nobody
 from chimeralab.runner.talk import Said, Talk
 from chimeralab.trial.course import Course
-from chimeralab.trial.hooks import Observed, Sightings, at_answer, at_probe, at_question
-from chimeralab.trial.probes import Alone, Confidence, EarlierFact, Noticed, StatedBelief
+from chimeralab.trial.hooks import HookEvent, Sightings, at_answer, at_probe, at_question
+from chimeralab.trial.probes import Alone, Confidence, EarlierFact, ManipulationCheck, StatedBelief
 from chimeralab.trial.replies import read_choice, read_share
 from chimeralab.trial.scenarios.items import Question
 from chimeralab.trial.scene import Injection, Scene
@@ -22,18 +22,6 @@ from chimeralab.trial.script import Probed, Script
 from chimeralab.trial.trials import Statement, TrialRow
 
 T = TypeVar("T")
-
-
-class TrialScored(NamedTuple):
-    """A trial is over, its probes are answered, and its row is safe on disk."""
-
-    row: TrialRow
-
-    def as_event(self) -> dict[str, Any]:
-        """As a line of `run --events`."""
-        row = self.row
-        about = {"talk": row.session, "arm": row.arm, "scenario": row.scenario}
-        return {"event": "trial_scored", **about, "turn": row.trial, **row.cells()}
 
 
 class Examination:
@@ -61,7 +49,7 @@ class Examination:
                 return ended
         ask = replace(ask, probed=self._room.journal.probed(self._talk.id, ask.turn))
         scene = script.scene(ask.turn, [turn.text for turn in said], ask.probed)
-        for event in events_of(scene):
+        for event in list_events(scene):
             if (event.turn, event.kind) not in self._recorded:
                 self._room.journal.add_event(self._talk.id, event)
                 self._room.publish(Intervened(self._talk.id, event))
@@ -85,7 +73,7 @@ class Examination:
         row = self._row(ask.turn, said)
         self._room.journal.add_trial(self._talk.id, row)
         await self._room.journal.settled()
-        self._room.publish(TrialScored(row))
+        self._room.publish(row)
         return None
 
     async def _probe(self, probe: str, ask: Ask, said: Sequence[Said]) -> Ended | None:
@@ -117,10 +105,10 @@ class Examination:
 
     def _tell(self, turn: int, observed: Sightings) -> None:
         for point, detail in observed:
-            self._room.publish(Observed(point, self._talk.id, turn, detail))
+            self._room.publish(HookEvent(point, self._talk.id, turn, detail))
 
 
-def events_of(scene: Scene) -> list[Event]:
+def list_events(scene: Scene) -> list[Event]:
     """What was done to a scene, one event for each stressor or countermeasure that did something.
 
     Verification makes them again: whatever is put on record depends on the scene alone.
@@ -148,7 +136,7 @@ class _Reader:
     """Reads the replies of one turn, and counts those that it can't read."""
 
     def __init__(self, course: Course, turn: int, scorer: Scorer) -> None:
-        self._told = {fact.id: fact for fact in course.told_before(turn + 1)}
+        self._told = {fact.id: fact for fact in course.facts_before(turn + 1)}
         self._course = course
         self._turn = turn
         self._scorer = scorer
@@ -272,7 +260,7 @@ def score(
     question = step.question
     scene = script.scene(turn, answers, probed)
     response = read.choice(answers[turn - 1], question)
-    named = read.choice(probed.get(Noticed.name), question)
+    named = read.choice(probed.get(ManipulationCheck.name), question)
     recalled = read.recalled(probed.get(EarlierFact.name), step.recall)
     row = replace(
         question_row(script, turn, scene),

@@ -14,11 +14,11 @@ from chimeralab.study.folder import Study
 from chimeralab.study.lock import branch, digest
 from chimeralab.study.store import Archive, Row, now, written
 from chimeralab.trial.analysis import SessionsLeftOut
-from chimeralab.trial.measures import HitRate, OwnMeasure
+from chimeralab.trial.measures import CustomMeasure, HitRate
 from chimeralab.trial.plan import TrialPlan
 from chimeralab.trial.scoring import Scorer
 from chimeralab.trial.script import Script
-from chimeralab.trial.session import events_of, score
+from chimeralab.trial.session import list_events, score
 from chimeralab.trial.stressors import Arrival, Stressor
 from chimeralab.trial.trials import TrialRow
 
@@ -113,7 +113,7 @@ def _check_trials(
         recorded = (
             (event["kind"], event["detail"]) for event in archive.rows(_DONE, session, trial)
         )
-        if sorted(recorded) != sorted((event.kind, written(event)) for event in events_of(scene)):
+        if sorted(recorded) != sorted((event.kind, written(event)) for event in list_events(scene)):
             yield f"trial {trial}: its events are not what was done to it"
 
 
@@ -151,7 +151,7 @@ def _iterate_counts(study: Study) -> Iterator[tuple[str, str, str, Any, tuple[Tr
 def _count(name: str, part: Any, rows: tuple[TrialRow, ...]) -> Any:
     """What a part of the user's own makes of a session, as plain values."""
     if not isinstance(part, Stressor):
-        tally = OwnMeasure(name, part).measure.tally
+        tally = CustomMeasure(name, part).measure.tally
         assert tally is not None
         return list(tally(rows))
     return [

@@ -154,6 +154,11 @@ class TrialRow(Record):
                 found[name] = write(found[name])
         return found
 
+    def as_event(self) -> dict[str, Any]:
+        """The row as the event `trial_scored` of `run --events`."""
+        place = {"talk": self.session, "arm": self.arm, "scenario": self.scenario}
+        return {"event": "trial_scored", **place, "turn": self.trial, **self.cells()}
+
     @classmethod
     def from_cells(cls, cells: Mapping[str, Any], session: str, **place: Any) -> "TrialRow":
         """The row behind its columns, and where it belongs; SQLite keeps yes and no as 1 and 0."""

@@ -12,7 +12,6 @@ from chimeralab.runner import (
     TalkEnded,
     TurnStored,
 )
-from chimeralab.trial.session import TrialScored
 
 
 def tally(*news):
@@ -73,10 +72,10 @@ def test_a_paused_conversation_is_not_ended():
 
 
 def test_questions_in_forks_count_as_calls():
-    news = SimpleNamespace(row=SimpleNamespace(arm="sham", asked=3))
+    row: Any = SimpleNamespace(arm="sham", asked=3)
     trials: Any = SimpleNamespace(take=lambda _: None, arms={})
     shown = RunProgress(trials=trials)
     assert "calls/s" not in str(shown)
-    shown.take(TrialScored(news.row))
+    shown.take(row)
     assert shown.calls == 3
     assert "calls/s" in str(shown)

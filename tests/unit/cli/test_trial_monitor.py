@@ -14,7 +14,6 @@ from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.trial.probes import PROBES
 from chimeralab.trial.scenarios import Ledger
 from chimeralab.trial.script import Arm, Script
-from chimeralab.trial.session import TrialScored
 from chimeralab.trial.stressors import Conformity
 
 ARMS = {"control": Arm({}), "crowd": Arm({"conformity": Conformity()})}
@@ -45,8 +44,7 @@ def scored(arm):
     """News of one session under an arm."""
     course = Layout().lay_out(Ledger().make(1), 1, seed=0)
     answer = PhantomSubject(PhantomSubjectSettings()).answer
-    rows = play(Script(course, ARMS["control"], 3, PROBES), answer, arm)
-    return [TrialScored(row) for row in rows]
+    return play(Script(course, ARMS["control"], 3, PROBES), answer, arm)
 
 
 def test_the_last_picture_shows_what_came_after_the_table_before_it(monkeypatch):
@@ -65,8 +63,8 @@ def test_the_last_picture_shows_what_came_after_the_table_before_it(monkeypatch)
 def test_arms_of_long_names_are_told_apart_on_a_narrow_terminal():
     monitor = TrialMonitor()
     for last in ("conformity", "corrupted-memory"):
-        for news in scored(f"amnesia+infallibility+{last}"):
-            monitor.take(news.row)
+        for row in scored(f"amnesia+infallibility+{last}"):
+            monitor.take(row)
     console = Console(width=80, record=True)
     console.print(monitor.table(80))
     shown = console.export_text()

@@ -10,7 +10,7 @@ from chimeralab.runner.converse import converse
 from chimeralab.trial.course import Layout
 from chimeralab.trial.probes import LEVELS, PROBES
 from chimeralab.trial.scenarios import Ledger
-from chimeralab.trial.script import Answering, Arm, Script
+from chimeralab.trial.script import AnswerRules, Arm, Script
 from chimeralab.trial.stressors import Amnesia, Conformity
 
 COURSE = Layout(beliefs=0).lay_out(Ledger(recall=4, inference=0, novel=0).make(3), 0, seed=2)
@@ -26,7 +26,7 @@ RULES = ("stop", "retry 2 then stop")
 
 def examined(stressors=None, answering=None, **rules) -> Talk:
     arm = Arm(stressors or {"conformity": Conformity()})
-    script = Script(COURSE, arm, 11, PROBES, answering=answering or Answering())
+    script = Script(COURSE, arm, 11, PROBES, answering=answering or AnswerRules())
     speaker = Speaker("s", "m", Sampling(max_tokens=20))
     rule = Rules(turns=TURNS, **rules)
     return Talk("arm", Prompt(COURSE.id, ""), 1, (speaker,), rule, 7, script=script)
@@ -161,7 +161,7 @@ def mumbling(at, times=1):
 def test_a_reply_that_cannot_be_read_is_dealt_with_as_the_plan_says(
     stage, unreadable, times, stays, unread
 ):
-    talk = examined(answering=Answering(unreadable=unreadable))
+    talk = examined(answering=AnswerRules(unreadable=unreadable))
     reply, seen = mumbling(2, times)
     held = stage(talk, reply)
     assert asyncio.run(converse(talk, held.room)).outcome == "completed"
@@ -178,7 +178,7 @@ def test_a_reply_that_cannot_be_read_is_dealt_with_as_the_plan_says(
 
 @pytest.mark.parametrize("constrained", [True, False])
 def test_every_question_with_options_is_put_with_them_unless_the_plan_says_no(stage, constrained):
-    talk = examined(answering=Answering(constrained=constrained))
+    talk = examined(answering=AnswerRules(constrained=constrained))
     reply, seen = mumbling(0)
     asyncio.run(converse(talk, stage(talk, reply).room))
     assert {bool(request.options) for request in seen} == {constrained}

@@ -28,11 +28,11 @@ STEADY = PhantomSubjectSettings(recall=0.9, credulity=0, conformity=0)
 PERFECT = replace(STEADY, recall=1, forgetting=0)
 TAUGHT, COMPANY = {"infallibility": Infallibility(2)}, {"conformity": Conformity()}
 ARMS = {"control": Arm({}), "taught": Arm(TAUGHT), "company": Arm(COMPANY)}
-Answering = Callable[..., str]
+AnswerRules = Callable[..., str]
 
 
 def analysed(
-    answer: Answering, arms: dict[str, Arm], probes: tuple[str, ...] = tuple(PROBES)
+    answer: AnswerRules, arms: dict[str, Arm], probes: tuple[str, ...] = tuple(PROBES)
 ) -> SubjectResult:
     trials = []
     for name, arm in arms.items():
@@ -43,7 +43,7 @@ def analysed(
     return found
 
 
-def phantom(settings: PhantomSubjectSettings) -> Answering:
+def phantom(settings: PhantomSubjectSettings) -> AnswerRules:
     return PhantomSubject(settings).answer
 
 

@@ -8,7 +8,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.testing.sessions import play
 from chimeralab.trial.countermeasures import Commit, Notebook, Review
 from chimeralab.trial.course import Layout
-from chimeralab.trial.hooks import Hooks, Observed, at_question
+from chimeralab.trial.hooks import HookEvent, Hooks, at_question
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings, Reading
 from chimeralab.trial.probes import PROBES
 from chimeralab.trial.replies import read_choice, read_share
@@ -136,7 +136,7 @@ def test_subscribers_hear_of_their_hook_point_alone():
     hooks.on("bias_injected", seen.append)
     for row in answered(SURE, script(conformity=Conformity())):
         for point, detail in at_question(row):
-            hooks(Observed(point, "s", row.trial, detail))
+            hooks(HookEvent(point, "s", row.trial, detail))
     critical = [t for t in TURNS if COURSE.step(t).consensus == "critical"]
     assert [each.trial for each in seen] == critical
 

@@ -7,7 +7,7 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.study.forecast import forecast
 from chimeralab.study.lock import LockError, make_lock
-from chimeralab.trial.plan import tokens_needed
+from chimeralab.trial.plan import estimate_tokens
 from chimeralab.trial.stressors import STRESSORS, Conformity
 from tests.plans import SMALL_TRIAL as SMALL
 from tests.plans import Files, changed
@@ -244,7 +244,7 @@ def test_amnesia_can_take_only_what_a_stressor_says(make_study):
 def test_answers_fit_their_options_and_check_warns_where_they_may_not(make_study):
     roomy = make_study(SMALL).plan
     limits = {c.speakers[0].sampling.max_tokens for c in roomy.conditions.values()}
-    assert limits == {tokens_needed(roomy.own.courses)}
+    assert limits == {estimate_tokens(roomy.own.courses)}
     assert min(limits) >= 24
     assert not any("short" in advice for advice in forecast(roomy).advice)
     tight = make_study(SMALL, ("[scenarios]", "[sampling]\nmax_tokens = 6\n[scenarios]")).plan

@@ -128,7 +128,7 @@ def stress_measures(study: str, allow_code: bool = False) -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         from chimeralab.trial.effects import measure_sessions  # noqa: PLC0415 - the lab's
-        from chimeralab.trial.measures import words_of  # noqa: PLC0415
+        from chimeralab.trial.measures import find_measure  # noqa: PLC0415
         from chimeralab.trial.trials import TrialRow  # noqa: PLC0415
 
         talk = planned[str(state.sample_id)]
@@ -137,17 +137,17 @@ def stress_measures(study: str, allow_code: bool = False) -> Scorer:
             return Score.unscored(explanation="The session did not come to its end.")
         place = {"arm": talk.condition, "scenario": talk.prompt.id, "repeat": talk.repeat}
         trials = [TrialRow.from_cells(row, talk.id, **place) for row in rows]
-        [session] = measure_sessions(trials, trial.weights, trial.own_measures)
-        shown = {name: tally for name, tally in session.tallies.items() if words_of(name).brief}
+        [session] = measure_sessions(trials, trial.weights, trial.custom_measures)
+        shown = {name: tally for name, tally in session.tallies.items() if find_measure(name).brief}
         return Score(
             value={
                 str(name): tally.hits / tally.among if tally.among else math.nan
                 for name, tally in shown.items()
             },
             explanation="; ".join(
-                f"{words_of(name).says}: {tally.hits:g} of {tally.among:g}"
+                f"{find_measure(name).says}: {tally.hits:g} of {tally.among:g}"
                 for name, tally in shown.items()
-                if tally.among and words_of(name).unit == "share"
+                if tally.among and find_measure(name).unit == "share"
             ),
             metadata={"trials": rows},
         )

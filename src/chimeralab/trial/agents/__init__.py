@@ -18,14 +18,14 @@ AGENTS: dict[str, type] = {
 }
 
 
-def abilities_of(settings: Any, folder: Path, place: str) -> tuple[str, ...]:
+def find_abilities(settings: Any, folder: Path, place: str) -> tuple[str, ...]:
     """What an agent can do, by its settings; some are looked at before anybody can tell."""
     if not hasattr(settings, "can") and hasattr(settings, "within"):
         settings = settings.within(folder)
     return abilities(settings, place)
 
 
-def opened(settings: Any, can: tuple[str, ...], folder: Path) -> Model:
+def open_agent(settings: Any, can: tuple[str, ...], folder: Path) -> Model:
     """The agent as a subject. It must be able to do what the plan was made for."""
     placed: Any = settings.within(folder) if hasattr(settings, "within") else settings
     found = abilities(placed, "its")
@@ -45,4 +45,4 @@ def _listed(can: tuple[str, ...]) -> str:
     return ", ".join(can) or "only answer"
 
 
-__all__ = ["AGENTS", "Agent", "Session", "SessionLost", "abilities_of", "opened"]
+__all__ = ["AGENTS", "Agent", "Session", "SessionLost", "find_abilities", "open_agent"]

@@ -19,7 +19,7 @@ from chimeralab.core.records import Record
 from chimeralab.core.text import redact
 from chimeralab.models.seam import Reply, Request
 from chimeralab.trial.agents.seam import (
-    USUAL_TIMEOUT,
+    DEFAULT_TIMEOUT,
     Interrupted,
     Seconds,
     called,
@@ -43,7 +43,7 @@ class CallableSettings(Record):
     can: ClassVar[tuple[str, ...]] = ("history",)
 
     path: CodePath
-    timeout: Seconds = USUAL_TIMEOUT
+    timeout: Seconds = DEFAULT_TIMEOUT
 
     def code(self, folder: Path) -> dict[str, Path | None]:
         return code_of(self.path, folder)
@@ -65,7 +65,7 @@ class AinvokeSettings(Record):
 
     path: CodePath
     key: str | None = None
-    timeout: Seconds = USUAL_TIMEOUT
+    timeout: Seconds = DEFAULT_TIMEOUT
 
     def code(self, folder: Path) -> dict[str, Path | None]:
         return code_of(self.path, folder)
@@ -216,7 +216,7 @@ class InspectAgentSettings(Record):
 
     path: CodePath
     model: str | None = None
-    timeout: Seconds = USUAL_TIMEOUT
+    timeout: Seconds = DEFAULT_TIMEOUT
 
     def code(self, folder: Path) -> dict[str, Path | None]:
         return code_of(self.path, folder)

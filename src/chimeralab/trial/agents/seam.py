@@ -27,7 +27,7 @@ from chimeralab.models.seam import Heard, Message, ModelFailure, Reply, Request,
 
 Ability = Literal["history", "fork", "forget", "recall"]
 ABILITIES: tuple[Ability, ...] = get_args(Ability)
-USUAL_TIMEOUT = 120.0
+DEFAULT_TIMEOUT = 120.0
 Seconds = Annotated[float, Field(gt=0)]
 
 
@@ -86,7 +86,7 @@ def abilities(agent: Any, what: str) -> tuple[str, ...]:
 
 
 async def called(
-    method: Callable[..., Any], *arguments: Any, timeout: float | None = USUAL_TIMEOUT
+    method: Callable[..., Any], *arguments: Any, timeout: float | None = DEFAULT_TIMEOUT
 ) -> Any:
     """What a method of an agent gives; whatever else it does becomes a failure by name.
 
@@ -163,7 +163,7 @@ class AgentSubject:
         self._agent = agent
         self._can = frozenset(can)
         # An agent that keeps its own time says None.
-        self.timeout: float | None = getattr(agent, "timeout", USUAL_TIMEOUT)
+        self.timeout: float | None = getattr(agent, "timeout", DEFAULT_TIMEOUT)
         self._dialogues: dict[str, Dialogue] = {}
 
     async def reply(self, request: Request) -> Reply:

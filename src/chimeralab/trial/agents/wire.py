@@ -25,7 +25,7 @@ from chimeralab.core.records import Record
 from chimeralab.core.text import redact
 from chimeralab.models.seam import Message, Reply, Request, failure, kind_of
 from chimeralab.trial.agents.seam import (
-    USUAL_TIMEOUT,
+    DEFAULT_TIMEOUT,
     Ability,
     Interrupted,
     Seconds,
@@ -52,7 +52,7 @@ class HttpSettings(Record):
     url: Annotated[str, Field(pattern=r"^https?://")]
     can: Abilities = ()
     key_env: str | None = None
-    timeout: Seconds = USUAL_TIMEOUT
+    timeout: Seconds = DEFAULT_TIMEOUT
 
     def __post_init__(self) -> None:
         url = urlsplit(self.url)
@@ -80,7 +80,7 @@ class CommandSettings(Record):
 
     command: Annotated[tuple[str, ...], Field(min_length=1)]
     can: Abilities = ()
-    timeout: Seconds = USUAL_TIMEOUT
+    timeout: Seconds = DEFAULT_TIMEOUT
     folder: str = ""
 
     def code(self, folder: Path) -> dict[str, Path | None]:

@@ -20,7 +20,7 @@ from chimeralab.stats.effects import Effect, short
 from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
 from chimeralab.trial.effects import HEADLINES, is_aimed, is_listed
 from chimeralab.trial.meanings import PARTS
-from chimeralab.trial.measures import words_of
+from chimeralab.trial.measures import find_measure
 from chimeralab.trial.report.words import (
     INDEX,
     INDICES,
@@ -123,7 +123,7 @@ def dose_figures(subject: SubjectResult) -> Iterator[Figure]:
             untouched = ""
             if control is not None:
                 untouched = f" The control has {format_estimate(control, None, unit)}."
-            says = words_of(measure).says
+            says = find_measure(measure).says
             title = f"{says} over {key}"
             yield _titled(
                 f"{subject.subject}_dose_{'_'.join(key.split('.'))}_{measure}",

@@ -19,7 +19,7 @@ from chimeralab.stats.effects import Effect, short
 from chimeralab.trial.analysis import ArmResult, SubjectResult, TrialAnalysis
 from chimeralab.trial.effects import is_listed
 from chimeralab.trial.meanings import PARTS
-from chimeralab.trial.measures import NO_WRONG_BELIEF, words_of
+from chimeralab.trial.measures import NO_WRONG_BELIEF, find_measure
 from chimeralab.trial.plan import TrialPlan
 from chimeralab.trial.report.words import (
     INDEX,
@@ -175,7 +175,7 @@ def measures_table(subject: SubjectResult) -> Table:
         for arm in subject.arms:
             found = arm.measures[name]
             shown = format_estimate(found.value, found.interval, unit_of(name))
-            cells.append(optional_cell(shown, found.value, words_of(name).missing))
+            cells.append(optional_cell(shown, found.value, find_measure(name).missing))
         rows.append(cells)
     never: list[Cell] = ["wrong beliefs that were never corrected, counted", BETTER[True]]
     for arm in subject.arms:

@@ -14,7 +14,7 @@ from chimeralab.study.verify import Verification
 from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
 from chimeralab.trial.arms import CONTROL
 from chimeralab.trial.effects import is_aimed
-from chimeralab.trial.measures import words_of
+from chimeralab.trial.measures import find_measure
 from chimeralab.trial.plan import TrialPlan
 from chimeralab.trial.store import trial_plan
 
@@ -50,7 +50,7 @@ def plain_name(measure: str) -> str:
     """
     index, _, part = measure.partition(".")
     if index not in INDICES:
-        return words_of(measure).says
+        return find_measure(measure).says
     if part:
         return f"{PLAIN[measure]} ({part.upper()} in {index.upper()})"
     return f"{INDICES[index]} ({index.upper()})"
@@ -58,7 +58,7 @@ def plain_name(measure: str) -> str:
 
 def unit_of(measure: str) -> Unit:
     """How the values of a measure are written: an index as it is, a share in per cent."""
-    return INDEX if words_of(measure).unit == "index" else SHARE
+    return INDEX if find_measure(measure).unit == "index" else SHARE
 
 
 def finding_of(subject: SubjectResult) -> tuple[str, str]:
@@ -106,7 +106,7 @@ def primary_of(subject: SubjectResult) -> list[Effect]:
 
 def is_harm(measure: str) -> bool:
     """Whether more of a measure is worse; of an index, and of most others, less is."""
-    return words_of(measure).harm == "more"
+    return find_measure(measure).harm == "more"
 
 
 def is_worse(effect: Effect) -> bool:
@@ -204,7 +204,7 @@ def slopes(subject: SubjectResult) -> Iterator[str]:
     """How each measure that is aimed at moves with a dose, and whether that is more than chance."""
     for effect in subject.doses:
         if is_aimed(effect) and effect.estimate is not None:
-            name = words_of(effect.measure).says
+            name = find_measure(effect.measure).says
             said = effect_in_words(effect)
             yield f"{effect.short_name}, {name}: {said} for each unit of the dose"
 

@@ -25,7 +25,7 @@ from chimeralab.core.records import Record
 from chimeralab.core.tables import read_rows
 from chimeralab.study.kind import SetIsGone
 from chimeralab.trial.scenarios.items import (
-    USUAL_NUMBER,
+    DEFAULT_NUMBER,
     Fact,
     Question,
     Scenario,
@@ -73,7 +73,7 @@ class FileSet(Record):
             raise InputError(
                 f"{self.path} has {there}, and [scenarios] number asks for {number}; ask for fewer"
             )
-        return found[: number or USUAL_NUMBER]
+        return found[: number or DEFAULT_NUMBER]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class JsonLines(FileSet):
         if number is not None and number > len(found):
             there = counted(len(found), "scenario")
             raise InputError(f"{self.path} has {there}, and {number} are asked for")
-        return found[: number or USUAL_NUMBER]
+        return found[: number or DEFAULT_NUMBER]
 
 
 def read_benchform(path: Path, seed: int = 0) -> tuple[Scenario, ...]:

@@ -15,7 +15,7 @@ from chimeralab.trial.trials import Answer, Frame, Truth
 
 T = TypeVar("T")
 # How many scenarios a trial has where nobody says.
-USUAL_NUMBER = 12
+DEFAULT_NUMBER = 12
 # How the value of a fact is asked for, by its relation; one that is not here is left open.
 ASKED_FOR = {
     "lives in": "Where does {} live?",

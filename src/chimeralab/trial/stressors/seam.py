@@ -82,7 +82,7 @@ class Stressor(Record):
         return True
 
     @property
-    def aimed_at(self) -> tuple[str, ...]:
+    def targets(self) -> tuple[str, ...]:
         """The measures that it is meant to move as it is set: `aims`, unless a setting matters."""
         return self.aims
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from chimeralab.core.records import Record
 from chimeralab.trial.course import Consensus, Course, Evidence, Step
-from chimeralab.trial.scene import USUAL_STRENGTH, Moment, Scene, Utterance
+from chimeralab.trial.scene import DEFAULT_STRENGTH, Moment, Scene, Utterance
 from chimeralab.trial.stressors.seam import PHRASES, Arrival, Stressor
 
 Source = Literal["peers", "authority"]
@@ -111,7 +111,7 @@ class Infallibility(Stressor):
 
     rounds: Annotated[int, Field(ge=0)] = 3
     authority: Authority = "examiner"
-    strength: Annotated[float, Field(gt=0.5, le=1)] = USUAL_STRENGTH
+    strength: Annotated[float, Field(gt=0.5, le=1)] = DEFAULT_STRENGTH
     evidence: Evidence = "true"
 
     def as_dict(self) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class Infallibility(Stressor):
         )
 
     @property
-    def aimed_at(self) -> tuple[str, ...]:
+    def targets(self) -> tuple[str, ...]:
         if self.evidence == "false":
             return ("false_update",)
         return (
