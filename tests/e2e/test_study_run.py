@@ -191,14 +191,16 @@ from chimeralab.models.seam import Reply
 @dataclass(frozen=True)
 class Interrupted:
     times: int
+    signal: str = "SIGINT"
 
     def open(self):
-        return Talker(self.times)
+        return Talker(self.times, getattr(signal, self.signal))
 
 
 class Talker:
-    def __init__(self, times):
+    def __init__(self, times, number):
         self.times = times
+        self.number = number
         self.waiting = 0
         self.answer = asyncio.Event()
 
@@ -208,7 +210,7 @@ class Talker:
             if self.waiting == 2:
                 for _ in range(self.times):
                     # From another thread, so that the loop is idle, as it is at a real Ctrl-C.
-                    await asyncio.to_thread(os.kill, os.getpid(), signal.SIGINT)
+                    await asyncio.to_thread(os.kill, os.getpid(), self.number)
                 if self.times == 1:
                     self.answer.set()
             await self.answer.wait()
@@ -216,23 +218,26 @@ class Talker:
 """
 
 
-def interrupted_study(folder: Path, times: int) -> Study:
-    """Two conversations of six turns; at the third of both, Ctrl-C is pressed so many times."""
-    study = make_study(folder, f'use = "interrupted:Interrupted"\ntimes = {times}')
+def interrupted_study(folder: Path, times: int, signal: str = "SIGINT") -> Study:
+    """Two conversations of six turns; at the third of both, the signal comes `times` times."""
+    settings = f'use = "interrupted:Interrupted"\ntimes = {times}\nsignal = "{signal}"'
+    study = make_study(folder, settings)
     (folder / "interrupted.py").write_text(INTERRUPTED)
     return Study(study.path, allow_code=True)
 
 
 @pytest.mark.kill
-def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(tmp_path):
-    study = interrupted_study(tmp_path / "s", times=1)
+@pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_stops_cleanly_and_the_next_run_resumes(tmp_path, signal):
+    """Ctrl-C, a polite kill, and a terminal that was closed lose no request in flight."""
+    study = interrupted_study(tmp_path / "s", times=1, signal=signal)
     process = start_run(study, "--allow-code")
     told, _ = process.communicate()
     assert process.returncode == 1, told
-    assert "stopped: stopped by SIGINT" in told
+    assert f"stopped: stopped by {signal}" in told
     assert "Traceback" not in told
     with study.archive() as archive:
-        assert archive.value("SELECT reason FROM runs") == "stopped by SIGINT"
+        assert archive.value("SELECT reason FROM runs") == f"stopped by {signal}"
     assert attempts(study) == {"answered": 6}
     assert run_study(study, RunOptions(watch=False)).complete
     assert attempts(study) == {"answered": 12}

@@ -28,16 +28,16 @@ from chimeralab.bundle.manifest import (
     write_manifest,
 )
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import atomic_folder, read_text, write_text
+from chimeralab.core.files import read_text, replacing_folder, write_text
 from chimeralab.core.tables import open_table
 from chimeralab.core.text import secrets
 from chimeralab.rating.audit import JSON, MARKDOWN
 from chimeralab.rating.study_audit import FOLDER, VALIDITY
 from chimeralab.report.files import require_run, write_report
 from chimeralab.study import Study
+from chimeralab.study.detecting import stored_detections
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.export import copy_records, export_study, write_conversations
-from chimeralab.study.verdicts import load_detections
 
 # What the author completes; edited, it is kept when the bundle is made again.
 OWN: dict[str, Callable[[Study], str]] = {CITATION: citation, "datasheet.md": datasheet}
@@ -70,7 +70,7 @@ def write_bundle(
         raise InputError(f"{study.path} is a bundle already; copy it as it is")
     _refuse_unjudged(study)
     target = folder.resolve()
-    with atomic_folder(target) as new:
+    with replacing_folder(target) as new:
         edits = _read_edits(target, study)
         tell("copying the records")
         _copy_plan(study, new)
@@ -113,7 +113,7 @@ def write_derived(study: Study, folder: Path) -> None:
 def _refuse_unjudged(study: Study) -> None:
     if not study.plan.kind.judged:
         return
-    judged = {row["id"] for row in load_detections(study)}
+    judged = {row["id"] for row in stored_detections(study)}
     with study.archive() as archive:
         waiting = [talk["id"] for talk in archive.talks() if talk["turns"]]
     missing = len(set(waiting) - judged)

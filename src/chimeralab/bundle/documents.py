@@ -8,13 +8,13 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 
-from chimeralab.core.numbers import plural
+from chimeralab.core.numbers import counted
 from chimeralab.core.tables import Columns
-from chimeralab.core.text import escape_markdown
+from chimeralab.core.text import markdown
 from chimeralab.embedding.encoder import MODEL
 from chimeralab.report.files import models_table, software_table
 from chimeralab.study import Study, flow
-from chimeralab.study.export import TABLES, find_sealed_items
+from chimeralab.study.export import TABLES, sealed_items
 from chimeralab.study.lock import resolve
 from chimeralab.version import __version__
 
@@ -65,7 +65,7 @@ def readme(study: Study) -> str:
     order = {name: place for place, name in enumerate(_load_toml("files.toml"))}
     listed = sorted({*names, *later}, key=lambda name: (order.get(name, len(order) / 2), name))
     return _render(
-        study, "bundle/README.md", names=listed, describe=describe, sealed=find_sealed_items(study)
+        study, "bundle/README.md", names=listed, describe=describe, sealed=sealed_items(study)
     )
 
 
@@ -124,7 +124,7 @@ def _render(study: Study, template: str, **facts: Any) -> str:
     page = Environment(  # noqa: S701 - Markdown, whose marks the filter takes out
         loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    page.filters |= {"markdown": escape_markdown, "plural": plural, "json": _json}
+    page.filters |= {"markdown": markdown, "counted": counted, "json": _json}
     text = page.get_template(template).render(
         plan=plan,
         units=plan.kind.units,

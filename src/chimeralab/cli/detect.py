@@ -35,9 +35,9 @@ from chimeralab.cli.verdict_table import (
     parse_checks,
 )
 from chimeralab.core.errors import InputError
-from chimeralab.core.extras import require_extra
+from chimeralab.core.extras import need
 from chimeralab.core.files import json_text
-from chimeralab.core.numbers import plural
+from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.tables import check_table_name, open_table
@@ -223,7 +223,7 @@ def judge_study(detector: LockedRule, options: dict[str, Any]) -> Judging:
     from chimeralab import pipeline  # noqa: PLC0415
     from chimeralab.rating.study_audit import reliability, scope_of  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
-    from chimeralab.study.verdicts import load_detections  # noqa: PLC0415
+    from chimeralab.study.detecting import stored_detections  # noqa: PLC0415
 
     given = [name for name in ("format", "speaker", "no_vectors") if options[name]]
     given += ["detector"] if options["which"] != "both" else []
@@ -238,7 +238,7 @@ def judge_study(detector: LockedRule, options: dict[str, Any]) -> Judging:
 
     def verdicts() -> Iterator[tuple[Detection, str | None, str | None]]:
         field = options["group_by"]
-        for detection in map(from_json, load_detections(study)):
+        for detection in map(from_json, stored_detections(study)):
             group = str(detection.metadata.get(field, NO_FIELD.format(field))) if field else None
             yield detection, group, str(detection.metadata["prompt"])
 
@@ -282,7 +282,7 @@ def detect_on_ray(detector: LockedRule, options: dict[str, Any]) -> None:
             )
     if not options["out"]:
         raise InputError("--engine ray needs --out, a folder or URL for its results")
-    require_extra("ray")
+    need("ray")
     from chimeralab import scale  # noqa: PLC0415 - needs Ray
 
     judging = scale.WorkerSettings(
@@ -299,7 +299,7 @@ def detect_on_ray(detector: LockedRule, options: dict[str, Any]) -> None:
     found = [f"{totals.looping:,} looping"] if judging.loops else []
     found += [f"{totals.collapsed:,} collapsed"] if judging.detector else []
     out.print(
-        f"{plural(totals.conversations, 'conversation')} of {plural(totals.files, 'file')}"
+        f"{counted(totals.conversations, 'conversation')} of {counted(totals.files, 'file')}"
         f"{before}: {', '.join(found)}.",
         soft_wrap=True,
     )
@@ -307,7 +307,7 @@ def detect_on_ray(detector: LockedRule, options: dict[str, Any]) -> None:
     for error in totals.first_errors[:MAX_NAMED]:
         say(f"skipped {error}")
     if totals.errors:
-        entries = plural(totals.errors, "bad entry", "bad entries")
+        entries = counted(totals.errors, "bad entry", "bad entries")
         reason = f"{entries} skipped, listed in {options['out'].rstrip('/')}/errors"
         if not options["skip_bad"]:
             raise InputError(f"{reason}; use --skip-bad to allow that")

@@ -15,7 +15,7 @@ from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.terminal import err, out, sanitize, say, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
-from chimeralab.core.numbers import between, number, percent, plural
+from chimeralab.core.numbers import between, counted, number, percent
 from chimeralab.stats.intervals import MIN_CLUSTERS, Interval
 from chimeralab.trial.columns import (
     GROUPINGS,
@@ -123,13 +123,13 @@ def _study(path: Path) -> tuple[Iterator[TrialRow], MetricWeights]:
     from chimeralab.trial.store import load_trials, trial_plan  # noqa: PLC0415
 
     study = Study(path)
-    study.check_lock()
+    study.checked_lock()
     return load_trials(study), trial_plan(study).weights
 
 
 def print_metrics(console: Console, metrics: Metrics) -> None:
     """All numbers of one set of trials, then what to know about them."""
-    sessions, trials = plural(metrics.sessions, "session"), plural(metrics.trials, "trial")
+    sessions, trials = counted(metrics.sessions, "session"), counted(metrics.trials, "trial")
     console.print(f"{sessions}, {trials}\n")
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", no_wrap=True)
@@ -185,7 +185,7 @@ def _notes(metrics: Metrics) -> Iterator[str]:
         few = " With so few they come out too narrow." if fewest < MIN_CLUSTERS else ""
         yield (
             f"Intervals of MCI and GFQ: {metrics.resamples:,} resamples of"
-            f" {plural(sessions, 'cluster')}; of the others: {plural(trials, 'cluster')}."
+            f" {counted(sessions, 'cluster')}; of the others: {counted(trials, 'cluster')}."
             f" {A_CLUSTER}{alone}{few}"
         )
 

@@ -30,8 +30,8 @@ from chimeralab.cli.options import (
 )
 from chimeralab.cli.terminal import err, out, sanitize, say, summarize_flow, with_progress
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import atomic_file, json_text
-from chimeralab.core.numbers import plural
+from chimeralab.core.files import json_text, replacing
+from chimeralab.core.numbers import counted
 from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
@@ -120,7 +120,7 @@ def draw_one(
         open_encoder=partial(open_encoder, options["cache"]),
         words=words,
     )
-    with atomic_file(path) as part:
+    with replacing(path) as part:
         part.write_text(page, encoding="utf-8")
     return path
 
@@ -145,7 +145,7 @@ def draw_several(
         speaker=options["speaker"],
         open_encoder=partial(open_encoder, options["cache"]),
     )
-    say(f"{plural(conversations, 'conversation')}: {looping:,} in a loop, {collapsed:,} collapsed")
+    say(f"{counted(conversations, 'conversation')}: {looping:,} in a loop, {collapsed:,} collapsed")
     return folder / INDEX
 
 
@@ -160,7 +160,7 @@ def print_standing(path: Path) -> None:
 
     study = Study(path)
     about = study.plan.study
-    lock = study.check_lock()
+    lock = study.checked_lock()
     click.echo(sanitize(f"{about.name}: {about.question}" if about.question else about.name))
     click.echo(f"locked, sha256 {lock.sha256}" if lock else "not locked: exploratory")
     if not study.store_path.exists():

@@ -25,12 +25,12 @@ from chimeralab import pipeline
 from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, ask_consent
 from chimeralab.cli.terminal import err, out, sanitize, say, summarize_flow
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import plural
+from chimeralab.core.numbers import counted
 from chimeralab.core.records import plain_value
 from chimeralab.core.result_words import MARK
 from chimeralab.runner import (
     AttemptFailed,
-    Intervention,
+    Intervened,
     News,
     RunStarted,
     Subscriber,
@@ -54,7 +54,7 @@ NAMES: dict[type, str] = {
     RunStarted: "run_started",
     TurnStored: "turn_stored",
     AttemptFailed: "attempt_failed",
-    Intervention: "intervened",
+    Intervened: "intervened",
     TalkEnded: "talk_ended",
 }
 
@@ -111,7 +111,7 @@ def run(
         if done.stopped:
             click.echo(f"stopped: {sanitize(done.stopped)}")
         if not done.complete:
-            left = plural(sum(arm.open for arm in done.arms), "conversation")
+            left = counted(sum(arm.open for arm in done.arms), "conversation")
             verb = "is" if left.startswith("1 ") else "are"
             click.echo(f"{left} {verb} left; the same command goes on with them")
     raise click.exceptions.Exit(0 if done.complete else 1)
@@ -195,7 +195,7 @@ class RunProgress:
             case AttemptFailed():
                 self.failed_attempts += 1
                 self.last_failure = sanitize(f"{news.talk}: {news.outcome}: {news.reason}")
-            case Intervention():
+            case Intervened():
                 self.interventions += 1
             case TalkEnded():
                 self.turns_given_up += self.planned.turns_each - news.turns
@@ -231,8 +231,8 @@ class RunProgress:
             f"cost {cost}",
             # The gate is decided after the run: until then, every verdict is a mark.
             *([f"{len(self.collapsed):,} {MARK.collapsed}"] if self.watched else []),
-            *([plural(self.interventions, "intervention")] if self.interventions else []),
-            *([plural(self.failed_attempts, "failed attempt")] if self.failed_attempts else []),
+            *([counted(self.interventions, "intervention")] if self.interventions else []),
+            *([counted(self.failed_attempts, "failed attempt")] if self.failed_attempts else []),
             *([f"{self.paused:,} paused"] if self.paused else []),
         ]
         left = self.seconds_left
@@ -296,8 +296,8 @@ def line_of(news: News) -> dict[str, Any]:
     >>> line_of(TalkEnded("control/ledger-1/1", "completed", 12, None))["event"]
     'talk_ended'
     """
-    if isinstance(news, Intervention):
-        return {"event": NAMES[Intervention], "talk": news.talk, **news.event.as_dict()}
+    if isinstance(news, Intervened):
+        return {"event": NAMES[Intervened], "talk": news.talk, **news.event.as_dict()}
     own = getattr(news, "as_event", None)  # of news that only one kind of study has
     if own is not None:
         line: dict[str, Any] = own()

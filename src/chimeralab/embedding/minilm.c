@@ -64,6 +64,7 @@ enum {
     HEAD = WIDTH / HEADS,
     LAYERS = 6,
     LONGEST = 512, /* pieces of one text */
+    MAX_ROWS = 1 << 24, /* pieces of one job */
     ROWS = 4,      /* a tile of sums is ROWS x COLUMNS: eight registers of eight int32 */
     COLUMNS = 16,
     QUERIES = 6,   /* rows that attend together: with COLUMNS keys, twelve registers */
@@ -674,11 +675,13 @@ EXPORT int minilm_begin(const Model *model, const float *words, int vocabulary, 
         if (pieces < 1 || pieces > LONGEST) return BAD_INPUT;
     }
     int rows = starts[texts];
+    if (rows > MAX_ROWS) return BAD_INPUT;
     for (int i = 0; i < rows; i++)
         if (ids[i] < 0 || ids[i] >= vocabulary) return BAD_INPUT;
     Job *job = room_for(sizeof *job);
     if (!job) return NO_MEMORY;
     int blocks = (rows + BLOCK - 1) / BLOCK, groups = (rows + ROWS - 1) / ROWS;
+    if (threads > groups) threads = groups;
     int tiles = (blocks + threads - 1) / threads * threads;
     *job = (Job){
         .model = model, .words = words, .ids = ids, .starts = starts, .texts = texts, .rows = rows,

@@ -1,6 +1,7 @@
 """Work that leaves Python's lock, spread over the cores by threads that outlive a call."""
 
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -8,10 +9,13 @@ from functools import cache
 from itertools import islice
 from typing import TypeVar
 
+from chimeralab.core.errors import InputError
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 THREADS = "CHIMERA_THREADS"
+MAX_THREADS = 1_024
 # Where these are "1" before numpy is imported, each product stays in the thread that asked for it.
 # The command sets them. A library must not: BLAS belongs to whoever owns the process.
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -21,7 +25,10 @@ BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 def cores() -> int:
     """How many cores this process may use; where many share a machine, CHIMERA_THREADS says."""
     if asked := os.environ.get(THREADS):
-        return int(asked)
+        threads = int(asked) if re.fullmatch("[0-9]{1,4}", asked) else 0
+        if not 1 <= threads <= MAX_THREADS:
+            raise InputError(f"{THREADS}={asked[:20]}: give a whole number from 1 to {MAX_THREADS}")
+        return threads
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -2,11 +2,11 @@
 
 from typing import Any, Unpack
 
-from chimeralab.core.extras import explain_missing_extra
+from chimeralab.core.extras import extra_named
 from chimeralab.integrations.claude_code import ClaudeCodeHook
 from chimeralab.integrations.watch import WatchSettings
 
-with explain_missing_extra():
+with extra_named():
     from claude_agent_sdk import HookMatcher
 
 

@@ -3,10 +3,10 @@
 from typing import Any, Unpack
 
 from chimeralab.core.errors import LoopDetected
-from chimeralab.core.extras import explain_missing_extra
+from chimeralab.core.extras import extra_named
 from chimeralab.integrations.watch import MARK, Watch, WatchSettings
 
-with explain_missing_extra():
+with extra_named():
     from litellm.integrations.custom_logger import CustomLogger
 
 BAD_REQUEST = 400  # which clients don't try again

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from chimeralab.core.extras import explain_missing_extra
+from chimeralab.core.extras import extra_named
 from chimeralab.integrations.watch import Message, Watch, WatchSettings
 
-with explain_missing_extra():
+with extra_named():
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import ModelMessage, ModelResponse
 

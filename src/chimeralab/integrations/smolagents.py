@@ -2,10 +2,10 @@
 
 from typing import Any, Unpack
 
-from chimeralab.core.extras import explain_missing_extra
+from chimeralab.core.extras import extra_named
 from chimeralab.integrations.watch import MARK, Message, Watch, WatchSettings
 
-with explain_missing_extra():
+with extra_named():
     from smolagents import ActionStep, MemoryStep
 
 

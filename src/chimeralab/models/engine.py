@@ -225,7 +225,9 @@ def _number(file: BinaryIO, code: str) -> Any:
 
 def main() -> None:
     """Started by the embedded model; ends when the starting process closes the pipe or dies."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which then ends us
+    for name in ("SIGINT", "SIGHUP"):  # the terminal's signals are for the run, which then ends us
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the library prints must not end up between the answers
     options = json.loads(sys.argv[1])

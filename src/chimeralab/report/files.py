@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import atomic_file, make_folder
-from chimeralab.core.numbers import plural
+from chimeralab.core.files import make_folder, replacing
+from chimeralab.core.numbers import counted
 from chimeralab.core.tables import open_table
 from chimeralab.embedding.encoder import MODEL, model_hash
 from chimeralab.report.charts.canvas import Figure
@@ -147,7 +147,7 @@ def _verified(verification: Verification) -> Iterator[Fact]:
     if verification.unchecked:
         yield "Not checked", bullets(_named(verification.unchecked), "plain")
     if verification.root:
-        records = plural(verification.records, "record")
+        records = counted(verification.records, "record")
         yield "Root hash", f"{verification.root}, over {records}"
 
 
@@ -209,7 +209,7 @@ def verified_in_words(verification: Verification) -> str:
         "note": (verification.notes, f" ({'; '.join(verification.notes)})"),
     }
     counts = [
-        f"{plural(len(lines), kind)}{more if lines else ''}" if lines else f"no {kind}"
+        f"{counted(len(lines), kind)}{more if lines else ''}" if lines else f"no {kind}"
         for kind, (lines, more) in about.items()
     ]
     said.append(f"There {'were' if said else 'are'} {_series(counts)}.")
@@ -328,7 +328,7 @@ def write_report(
                 write(row)
     numbers = write_numbers(folder, report.numbers)
     for path, content in {**pictures, folder / PAGE: report.page.encode()}.items():
-        with atomic_file(path) as part:
+        with replacing(path) as part:
             part.write_bytes(content)
     files = (*pictures, *sheets, *numbers, folder / PAGE)
     # Figures and tables that an earlier report had and this one has not.

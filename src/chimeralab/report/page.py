@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from chimeralab.core.numbers import between, number, plural
-from chimeralab.core.text import neutralize
+from chimeralab.core.numbers import between, counted, number
+from chimeralab.core.text import inert
 from chimeralab.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -30,9 +30,7 @@ def strong(text: str, *, before: str = "", after: str = "") -> Markup:
     >>> strong("<b>", before="Gate: ")
     Markup('Gate: <strong>&lt;b&gt;</strong>')
     """
-    return Markup("{}<strong>{}</strong>{}").format(
-        neutralize(before), neutralize(text), neutralize(after)
-    )
+    return Markup("{}<strong>{}</strong>{}").format(inert(before), inert(text), inert(after))
 
 
 # Anything that has a macro in the template of blocks.
@@ -117,7 +115,7 @@ def environment(*folders: Path) -> Environment:
     def finalize(value: Any) -> Any:
         if value is None:
             return ""
-        return value if isinstance(value, Markup) else neutralize(str(value))
+        return value if isinstance(value, Markup) else inert(str(value))
 
     made = Environment(
         loader=FileSystemLoader([*folders, TEMPLATES]),
@@ -134,7 +132,7 @@ def environment(*folders: Path) -> Environment:
         name = block.macro if isinstance(block, TextBlock) else type(block).__name__
         return getattr(macros, name)(block)
 
-    made.globals |= {"show": show, "plural": plural}
+    made.globals |= {"show": show, "counted": counted}
     return made
 
 
@@ -254,4 +252,4 @@ _TEXTS = Environment(  # noqa: S701
     lstrip_blocks=True,
 )
 _TEXTS.filters["brief"] = lambda value: f"{value:g}"
-_TEXTS.globals |= {"plural": plural, "number": number, "between": between}
+_TEXTS.globals |= {"counted": counted, "number": number, "between": between}

@@ -1,49 +1,50 @@
-"""Run conversations: turn by turn, many at once, everything journalled."""
+"""Running conversations: one turn by turn, many side by side, everything written down."""
 
-from chimeralab.runner.converse import Ending, converse, converse_all
+from chimeralab.runner.asking import Ended
+from chimeralab.runner.converse import converse, converse_all
 from chimeralab.runner.journal import (
     Answer,
     AttemptFailed,
     Brake,
     Event,
-    Intervention,
+    Intervened,
     Journal,
     MemoryJournal,
     News,
     Price,
     RetryLog,
-    RunContext,
+    Room,
     RunStarted,
     Subscriber,
     TalkEnded,
     TurnJudge,
     TurnStored,
 )
-from chimeralab.runner.talk import Prompt, Rules, SessionScript, Speaker, Talk, TurnRecord
+from chimeralab.runner.talk import Prompt, Rules, Said, SessionScript, Speaker, Talk
 
 __all__ = [
     "Answer",
     "AttemptFailed",
     "Brake",
-    "Ending",
+    "Ended",
     "Event",
-    "Intervention",
+    "Intervened",
     "Journal",
     "MemoryJournal",
     "News",
     "Price",
     "Prompt",
     "RetryLog",
+    "Room",
     "Rules",
-    "RunContext",
     "RunStarted",
+    "Said",
     "SessionScript",
     "Speaker",
     "Subscriber",
     "Talk",
     "TalkEnded",
     "TurnJudge",
-    "TurnRecord",
     "TurnStored",
     "converse",
     "converse_all",

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chimeralab.core.numbers import number, p_value, percent, plural
-from chimeralab.core.parts import PartLoader, read_record
+from chimeralab.core.numbers import counted, number, p_value, percent
+from chimeralab.core.parts import Beside, read_record
 from chimeralab.core.records import Detection, plain_value
 from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.core.tables import Columns
@@ -34,13 +34,13 @@ from chimeralab.selfplay.runs import Runs, load_runs, run_from_detection
 from chimeralab.stats.clusters import share
 from chimeralab.stats.effects import SELF_PLAY, ContrastSpec, Effect, list_pairs
 from chimeralab.stats.resample import SampleDesign
+from chimeralab.study.detecting import Recomputed, stored_detections
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.folder import Study
 from chimeralab.study.forecast import TOKENS_A_MESSAGE, tokens_at_most
 from chimeralab.study.kind import Design, Kind
-from chimeralab.study.plan import Condition, Plan, SamplingChange, read_models, read_named_tables
+from chimeralab.study.plan import Condition, Plan, SamplingChange, named_tables, read_models
 from chimeralab.study.store import Archive
-from chimeralab.study.verdicts import CheckResult, load_detections
 
 # One row per judged conversation, which `chimera analyse` reads.
 OUTCOME_COLUMNS: Columns = {
@@ -76,33 +76,33 @@ class SelfPlay(Kind):
     )
 
     def read(
-        self, tables: Mapping[str, Any], loader: PartLoader, locked: Mapping[str, Any] | None
+        self, tables: Mapping[str, Any], beside: Beside, locked: Mapping[str, Any] | None
     ) -> Design:
-        extras = self.read_extras(tables, loader)
-        models = read_models(tables, loader, MODELS)
+        extras = self.read_extras(tables, beside)
+        models = read_models(tables, beside, MODELS)
         sampling = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
         by_model = {
             name: read_record(SamplingChange, each.get("sampling", {}), f"[models.{name}.sampling]")
             for name, each in tables["models"].items()
         }
         conditions = {}
-        for name, table in read_named_tables(tables, "conditions", needed=True).items():
+        for name, table in named_tables(tables, "conditions", needed=True).items():
             place = f"[conditions.{name}]"
             read = read_record(ConditionTable, table, place)
             speakers = read_speakers(read, sampling, by_model, place)
             conditions[name] = Condition(
-                speakers, read_countermeasure(read, by_model, place, loader)
+                speakers, read_countermeasure(read, by_model, place, beside)
             )
         prompts = read_prompts(
-            read_record(PromptTable, tables["prompts"], "[prompts]"), loader.folder
+            read_record(PromptTable, tables["prompts"], "[prompts]"), beside.folder
         )
         rules = read_record(Rules, tables.get("conversation", {}), "[conversation]")
         extras["outcomes"].check(conditions, {prompt.bucket for prompt in prompts})
         check_raters(extras["gate"], extras["raters"], models)
         return Design(models, conditions, rules, prompts, extras)
 
-    def read_extras(self, tables: Mapping[str, Any], loader: PartLoader) -> dict[str, Any]:
-        return read_extras(tables, loader)
+    def read_extras(self, tables: Mapping[str, Any], beside: Beside) -> dict[str, Any]:
+        return read_extras(tables, beside)
 
     def count_requests(self, plan: Plan, model: str) -> tuple[int, int, int]:
         """A model's turns, each as long as it may be, with all turns before it shown."""
@@ -162,11 +162,11 @@ class SelfPlay(Kind):
                 "can be traced to one of these"
             )
 
-    def recompute(self, study: Study, archive: Archive) -> Iterator[CheckResult]:
+    def recompute(self, study: Study, archive: Archive) -> Iterator[Recomputed]:
         yield recompute_gate(study)
 
     def analyse(self, study: Study, estimates: Estimates) -> Analysis:
-        detections = [from_json(row) for row in load_detections(study)]
+        detections = [from_json(row) for row in stored_detections(study)]
         return analyse_runs(study, load_runs(study, detections, study.path.name), estimates)
 
     def name_numbers(
@@ -178,7 +178,7 @@ class SelfPlay(Kind):
     ) -> Iterator[Entry]:
         detections = found.get("detections")
         if detections is None:
-            detections = [from_json(row) for row in load_detections(study)]
+            detections = [from_json(row) for row in stored_detections(study)]
         if analysis:
             first = (name for name in study.plan.conditions if name in analysis.conditions)
             order = list(dict.fromkeys([*first, *analysis.conditions]))
@@ -191,8 +191,8 @@ class SelfPlay(Kind):
         return report_selfplay(study, tell, estimates)
 
     def describe(self, plan: Plan) -> str:
-        sides = [plural(len(plan.conditions), "condition"), plural(len(plan.prompts), "prompt")]
-        return " × ".join([*sides, plural(plan.conversation.repeats, "repeat")])
+        sides = [counted(len(plan.conditions), "condition"), counted(len(plan.prompts), "prompt")]
+        return " × ".join([*sides, counted(plan.conversation.repeats, "repeat")])
 
     def facts(self, study: Study) -> Mapping[str, Any]:
         outcomes: Outcomes = study.plan.extras["outcomes"]
@@ -215,7 +215,7 @@ class SelfPlay(Kind):
 
     def outcomes(self, study: Study) -> Iterable[Mapping[str, Any]]:
         """The judged conversations, one row each, as `chimera analyse` reads them."""
-        for row in load_detections(study):
+        for row in stored_detections(study):
             detection = from_json(row)
             if run := run_from_detection(detection):
                 rate = detection.collapse_rate

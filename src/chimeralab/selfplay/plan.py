@@ -9,13 +9,13 @@ from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import read_text
-from chimeralab.core.parts import Part, PartLoader, choose, read_part, read_record, read_value
+from chimeralab.core.parts import Beside, Part, choose, read_part, read_record, read_value
 from chimeralab.core.records import Record
 from chimeralab.rating.plan import GateTable, RatersTable, RubricTable
 from chimeralab.runner import Prompt, Speaker, interventions
 from chimeralab.runner.interventions import COUNTERMEASURES, check_countermeasure, models_of
 from chimeralab.selfplay.outcomes import Outcomes
-from chimeralab.study.plan import Name, SamplingChange, merge_sampling
+from chimeralab.study.plan import Name, SamplingChange, innermost
 
 # The tables that later steps read. They become part of the lock like all others, and
 # `plan.extras["gate"]` holds them.
@@ -79,7 +79,7 @@ def read_speakers(
         Speaker(
             name=name,
             model=row.model,
-            sampling=merge_sampling(sampling, by_model[row.model], table.sampling, row.sampling),
+            sampling=innermost(sampling, by_model[row.model], table.sampling, row.sampling),
             system=table.system if row.system is None else row.system,
         )
         for name, row in zip(names, rows, strict=True)
@@ -141,25 +141,25 @@ def _prompt_lines(path: Path) -> Iterable[tuple[str, Any]]:
 
 
 def read_countermeasure(
-    table: ConditionTable, known: Mapping[str, Any], place: str, loader: PartLoader
+    table: ConditionTable, known: Mapping[str, Any], place: str, beside: Beside
 ) -> Part | None:
     """What is done on collapse, if anything; a model that it brings in must be in the plan."""
     if table.countermeasure is None:
         return None
     place = f"{place} countermeasure"
-    part = read_part(COUNTERMEASURES, table.countermeasure, place, loader, interventions.SEAM)
+    part = read_part(COUNTERMEASURES, table.countermeasure, place, beside, interventions.SEAM)
     check_countermeasure(part.settings, f"use = {part.use!r} in {place}")
     for model in models_of(part.settings):
         choose(model, known, f"model {model!r} in {place}")
     return part
 
 
-def read_extras(tables: Mapping[str, Any], loader: PartLoader) -> dict[str, Any]:
+def read_extras(tables: Mapping[str, Any], beside: Beside) -> dict[str, Any]:
     """The tables of later steps, those that are absent with their defaults."""
     extras = {}
     for name, cls in EXTRA_TABLES.items():
         # A table that names files or code reads itself, as it is told in which folder they lie.
         read: Any = getattr(cls, "read", None)
         given, place = tables.get(name, {}), f"[{name}]"
-        extras[name] = read(given, place, loader) if read else read_record(cls, given, place)
+        extras[name] = read(given, place, beside) if read else read_record(cls, given, place)
     return extras

@@ -14,11 +14,11 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import remove_stale_parts, write_text
-from chimeralab.core.parts import Consent, PartLoader, allow_all, choose
+from chimeralab.core.files import sweep, write_text
+from chimeralab.core.parts import Beside, Consent, allow_all, choose
 from chimeralab.core.records import Trajectory
 from chimeralab.runner import Talk
-from chimeralab.study.kind import MissingSourceError
+from chimeralab.study.kind import SetIsGone
 from chimeralab.study.lock import (
     Lock,
     LockError,
@@ -48,7 +48,7 @@ class Study:
         if not self.plan_path.is_file():
             raise InputError(f"{self.path} is not a study: it has no plan.toml; see `chimera new`")
         for place in WRITTEN_TO:
-            remove_stale_parts(self.path / place)
+            sweep(self.path / place)
 
     @property
     def plan_path(self) -> Path:
@@ -66,11 +66,11 @@ class Study:
     def plan(self) -> Plan:
         try:
             return read_plan(self.plan_path, self._beside())
-        except MissingSourceError as gone:
+        except SetIsGone as gone:
             return self._plan_as_locked(gone)
 
-    def _beside(self) -> PartLoader:
-        return PartLoader(self.path, self.consent, lambda: self.resolved or {})
+    def _beside(self) -> Beside:
+        return Beside(self.path, self.consent, lambda: self.resolved or {})
 
     @property
     def resolved(self) -> Mapping[str, Any] | None:
@@ -85,27 +85,27 @@ class Study:
         found: Mapping[str, Any] | None = kept and json.loads(kept)
         return found
 
-    def _plan_as_locked(self, gone: MissingSourceError) -> Plan:
+    def _plan_as_locked(self, gone: SetIsGone) -> Plan:
         """The plan with what can't be made again out of its lock, which holds it word by word."""
         lock, resolved = self.lock, self.resolved
         if resolved is None:
             raise gone
         plan = read_plan(self.plan_path, self._beside(), resolved)
-        # Reading asks for no version; `check_lock` still does before anything is run.
+        # Reading asks for no version; `checked_lock` still does before anything is run.
         if lock is not None and not plan.code:
             refuse_changes(replace(lock, resolved={**resolved, "chimeralab": __version__}), plan)
         return plan
 
     @cached_property
     def talks(self) -> list[Talk]:
-        return plan_talks(self.plan)
+        return planned_talks(self.plan)
 
     @property
     def lock(self) -> Lock | None:
         """The lock, or None for a study that is exploratory so far."""
         return read_lock(self.lock_path) if self.lock_path.exists() else None
 
-    def check_lock(self) -> Lock | None:
+    def checked_lock(self) -> Lock | None:
         """The lock, after making sure that the plan is still the locked one."""
         lock = self.lock
         if lock is not None:
@@ -134,7 +134,7 @@ class Study:
 
     def freeze(self) -> Lock:
         """Lock the plan. Doing it again changes nothing."""
-        if lock := self.check_lock():
+        if lock := self.checked_lock():
             return lock
         turns = 0
         if self.store_path.exists():
@@ -150,7 +150,7 @@ class Study:
         return lock
 
     @contextmanager
-    def run_lock(self) -> Iterator[None]:
+    def occupied(self) -> Iterator[None]:
         """Be the only runner. The system frees this when a runner dies, however it dies."""
         lock = FileLock(self.path / ".running", timeout=0)
         try:
@@ -174,7 +174,7 @@ class Study:
         return f", by run {run.id} (process {run.pid} on {run.host}, since {run.started})"
 
 
-def plan_talks(plan: Plan) -> list[Talk]:
+def planned_talks(plan: Plan) -> list[Talk]:
     """Every condition x prompt x repeat, in the order in which they are run.
 
     Interleaved, the conditions of one prompt and repeat stand next to each other in random order,

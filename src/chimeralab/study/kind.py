@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Part, PartLoader, Seam, choose, read_part
+from chimeralab.core.parts import Beside, Part, Seam, choose, read_part
 from chimeralab.core.tables import Columns
 
 if TYPE_CHECKING:
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
     from chimeralab.models.seam import Model
     from chimeralab.runner import Prompt, Rules, SessionScript
+    from chimeralab.study.detecting import Recomputed
     from chimeralab.study.estimates import Estimates
     from chimeralab.study.folder import Study
     from chimeralab.study.plan import Condition, Plan, Subject
     from chimeralab.study.store import Archive
-    from chimeralab.study.verdicts import CheckResult
 
 # Imported when a plan asks for one: a study knows its kind, and nothing here knows which there are.
 KINDS = {"selfplay": "chimeralab.selfplay.kind:SelfPlay", "trial": "chimeralab.trial.kind:Trial"}
 
 
-class MissingSourceError(InputError):
+class SetIsGone(InputError):
     """What the units of a study were made from can't be read; its lock may still hold them."""
 
 
@@ -70,15 +70,15 @@ class Kind:
     templates: ClassVar[str] = "chimeralab.selfplay"
 
     def read(
-        self, tables: Mapping[str, Any], loader: PartLoader, locked: Mapping[str, Any] | None
+        self, tables: Mapping[str, Any], beside: Beside, locked: Mapping[str, Any] | None
     ) -> Design:
         """Read the tables of a plan; from `locked`, the resolved plan, where their files are gone.
 
-        Raises `MissingSourceError` when something can't be made again and there is no such plan.
+        Raises `SetIsGone` when something can't be made again and there is no such plan.
         """
         raise NotImplementedError
 
-    def read_extras(self, tables: Mapping[str, Any], loader: PartLoader) -> Mapping[str, Any]:
+    def read_extras(self, tables: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
         """The tables that later steps read, those that are absent with their defaults."""
         return {}
 
@@ -115,7 +115,7 @@ class Kind:
         """What the declared outcomes can find; each entry is printed as it says itself."""
         return ()
 
-    def recompute(self, study: "Study", archive: "Archive") -> Iterator["CheckResult"]:
+    def recompute(self, study: "Study", archive: "Archive") -> Iterator["Recomputed"]:
         """What only this kind derives from its records, computed again and compared."""
         yield from ()
 
@@ -161,28 +161,28 @@ class Kind:
         return None
 
 
-def load_kind(name: str) -> type[Kind]:
+def kind_named(name: str) -> type[Kind]:
     """A kind of this package; its module is loaded when a plan is of it."""
     module, _, cls = KINDS[name].partition(":")
     found: type[Kind] = getattr(import_module(module), cls)
     return found
 
 
-def read_kind(tables: Mapping[str, Any], loader: PartLoader) -> Part:
+def read_kind(tables: Mapping[str, Any], beside: Beside) -> Part:
     """[study] kind = "trial", or a kind of your own: [kind] use = "module:Class"."""
     about = tables.get("study")
     given = about.get("kind", "selfplay") if isinstance(about, Mapping) else "selfplay"
     table = tables.get("kind", {"use": given})
     if isinstance(table, Mapping) and table.get("use") in KINDS:
         use = table["use"]
-        return read_part({use: load_kind(use)}, table, "[kind]", loader, _seam())
+        return read_part({use: kind_named(use)}, table, "[kind]", beside, _seam())
     if "kind" not in tables:
         choose(str(given), KINDS, f"kind = {given!r} in [study]")
-    part = read_part(dict.fromkeys(KINDS, Kind), table, "[kind]", loader, _seam())
+    part = read_part(dict.fromkeys(KINDS, Kind), table, "[kind]", beside, _seam())
     if not isinstance(part.settings, Kind):
         raise InputError(f"use = {part.use!r} in [kind] is not a kind of study; inherit from Kind")
     return part
 
 
 def _seam() -> Seam:
-    return Seam("read", {"name": str, "units": Units}, load_kind("selfplay"))
+    return Seam("read", {"name": str, "units": Units}, kind_named("selfplay"))

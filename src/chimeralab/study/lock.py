@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from chimeralab import version
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import atomic_file
-from chimeralab.core.parts import PARTS, format_value
+from chimeralab.core.files import replacing
+from chimeralab.core.parts import PARTS, shown
 from chimeralab.core.records import Record, plain_value
-from chimeralab.runner import Prompt, TurnRecord
+from chimeralab.runner import Prompt, Said
 from chimeralab.study.plan import Plan
 from chimeralab.weights import ENCODER
 from chimeralab.weights import MODELS as FILES
@@ -47,7 +47,7 @@ class ChangedKey(NamedTuple):
     present: Any
 
     def __str__(self) -> str:
-        sides = ("nothing" if side is None else format_value(side) for side in self[1:])
+        sides = ("nothing" if side is None else shown(side) for side in self[1:])
         return f"{self.key}: {' → '.join(sides)}"
 
 
@@ -90,7 +90,7 @@ def digest(value: Any) -> str:
 
 def write_lock(path: Path, lock: Lock) -> None:
     text = json.dumps(lock.as_dict(), sort_keys=True, indent=1, ensure_ascii=False)
-    with atomic_file(path) as part:
+    with replacing(path) as part:
         part.write_text(text + "\n", encoding="utf-8")
 
 
@@ -164,7 +164,7 @@ def opening(talk: str, prompt: Prompt) -> str:
     return digest([talk, prompt.id, prompt.bucket, prompt.text])
 
 
-def link(previous: str, said: TurnRecord) -> str:
+def link(previous: str, said: Said) -> str:
     """The hash of a turn, given the one before it."""
     return digest([previous, said.turn, said.speaker, said.model, said.text, said.finish])
 

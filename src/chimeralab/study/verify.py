@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import plural
+from chimeralab.core.numbers import counted
 from chimeralab.core.records import Detection, Record
-from chimeralab.runner import Prompt, Talk, TurnRecord
+from chimeralab.runner import Prompt, Said, Talk
 from chimeralab.study.chain import Chain
-from chimeralab.study.export import find_sealed_items
+from chimeralab.study.detecting import Finding, recompute_verdicts
+from chimeralab.study.export import sealed_items
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import (
     Lock,
@@ -26,7 +27,6 @@ from chimeralab.study.lock import (
     resolve,
 )
 from chimeralab.study.store import Archive, Row
-from chimeralab.study.verdicts import Finding, recompute_verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +185,12 @@ def _check_chain(study: Study, archive: Archive, found: _Found) -> Chain | None:
     if not archive.value("SELECT count(*) FROM sqlite_master WHERE name = 'chain'"):
         found.findings.append(Finding(archive.path.name, "its chain was taken out"))
         return None
-    chain = archive.chain(may_withhold=bool(find_sealed_items(study)))
+    chain = archive.chain(may_withhold=bool(sealed_items(study)))
     found.findings += [Finding(*misfit) for misfit in chain.misfits]
     if chain.withheld:
-        rows = plural(chain.withheld, "label or packet", "labels and packets")
+        rows = counted(chain.withheld, "label or packet", "labels and packets")
         found.notes.append(f"this copy was made before the gate was decided, without {rows}")
-    found.checked.append(f"the chain of {plural(len(chain.records), 'record')}")
+    found.checked.append(f"the chain of {counted(len(chain.records), 'record')}")
     return chain
 
 
@@ -208,7 +208,7 @@ def _expected(
         problem = f"{head} was never a root hash of this study: it was rewritten since"
         found.findings.append(Finding("root hash", problem))
         return None
-    sentence = f"{head} is {after}; {plural(records - at, 'record')} followed"
+    sentence = f"{head} is {after}; {counted(records - at, 'record')} followed"
     found.notes.append(sentence)
     return ExpectedHead(head, at, records - at, sentence)
 
@@ -234,7 +234,7 @@ def _deviations(archive: Archive) -> Iterator[Deviation]:
         sentence = f"it was decided {decided} times, on as many samples"
         yield Deviation("a gate decided twice", "gate", sentence)
     for row in archive.rows(_LABELLED_TWICE):
-        sentence = f"labelled {plural(row['n'], 'conversation')} more than once"
+        sentence = f"labelled {counted(row['n'], 'conversation')} more than once"
         yield Deviation("labels imported twice", row["name"], sentence)
 
 
@@ -312,7 +312,7 @@ def _talk_findings(row: Row, talk: Talk, turns: list[Row]) -> Iterator[Finding]:
 def _chain_findings(row: Row, turns: list[Row]) -> Iterator[Finding]:
     previous = row["opening"]
     for number, turn in enumerate(turns, start=1):
-        said = TurnRecord(*(turn[key] for key in ("turn", "speaker", "model", "text", "finish")))
+        said = Said(*(turn[key] for key in ("turn", "speaker", "model", "text", "finish")))
         if turn["turn"] != number:
             yield Finding(row["id"], f"turn {number} is missing")
             return

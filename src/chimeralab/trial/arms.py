@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Part, PartLoader, choose, format_value, read_part, read_record
+from chimeralab.core.parts import Beside, Part, choose, read_part, read_record, shown
 from chimeralab.core.records import Record
-from chimeralab.study.plan import read_named_tables
+from chimeralab.study.plan import named_tables
 from chimeralab.trial.countermeasures import COUNTERMEASURES, SEAM
 from chimeralab.trial.script import Arm
 from chimeralab.trial.stressors import SHAM, STRESSORS, Amnesia, Conformity, Infallibility, Stressor
@@ -60,7 +60,7 @@ class TrialTable(Record):
                 raise InputError(f"{key} has no doses; list some, or leave it out")
             twice = next((value for value in named if named.count(value) > 1), None)
             if twice is not None:
-                raise InputError(f"{key} has {format_value(twice)} twice; once is enough")
+                raise InputError(f"{key} has {shown(twice)} twice; once is enough")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +80,16 @@ class Stress:
     package, then those of the plan, which are `own` by the `use` that names their code.
     """
 
-    def __init__(self, tables: Tables, loader: PartLoader) -> None:
+    def __init__(self, tables: Tables, beside: Beside) -> None:
         self.known: dict[str, type[Stressor]] = dict(STRESSORS)
         self.own: dict[str, str] = {}
         self.tables: dict[str, Tables] = {}
-        for name, table in read_named_tables(tables, "stressors").items():
+        for name, table in named_tables(tables, "stressors").items():
             place = f"[stressors.{name}]"
             if isinstance(table, Mapping) and "use" in table:
                 if name in STRESSORS:
                     raise InputError(f"{place} has that name already; give your own another one")
-                part = read_part(STRESSORS, table, place, loader, stressor_seam.SEAM)
+                part = read_part(STRESSORS, table, place, beside, stressor_seam.SEAM)
                 if not isinstance(part.settings, Stressor):
                     raise InputError(
                         f"{place} use = {part.use!r} is not a Stressor; inherit from "
@@ -124,13 +124,11 @@ class Stress:
         return Arm(ordered, **more)
 
 
-def read_arms(
-    tables: Tables, trial: TrialTable, stress: Stress, loader: PartLoader
-) -> dict[str, Arm]:
+def read_arms(tables: Tables, trial: TrialTable, stress: Stress, beside: Beside) -> dict[str, Arm]:
     """Every arm by its name; the untouched control always comes first."""
     designed = dict(_designed(trial, stress))
-    helped = dict(_helped(trial, stress, loader))
-    named = dict(_named(read_named_tables(tables, "arms"), designed | helped, stress, loader))
+    helped = dict(_helped(trial, stress, beside))
+    named = dict(_named(named_tables(tables, "arms"), designed | helped, stress, beside))
     arms = {CONTROL: stress.arm({}, "[trial]"), **designed, **named, **helped}
     used = {name for arm in arms.values() for name in arm.stressors}
     places = (*FIRST_PLACES, *(name for name in stress.known if name in used - {*FIRST_PLACES}))
@@ -174,7 +172,7 @@ def _designed(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:
 
 
 def _named(
-    tables: Tables, designed: Mapping[str, Arm], stress: Stress, loader: PartLoader
+    tables: Tables, designed: Mapping[str, Arm], stress: Stress, beside: Beside
 ) -> Iterator[tuple[str, Arm]]:
     for name, table in tables.items():
         place = f"[arms.{name}]"
@@ -191,7 +189,7 @@ def _named(
         arm = stress.arm(read.stressors, f"{place} stressors", dose=read.dose, sham=read.sham)
         if read.countermeasure is not None:
             where = f"{place} countermeasure"
-            part = read_part(COUNTERMEASURES, read.countermeasure, where, loader, SEAM)
+            part = read_part(COUNTERMEASURES, read.countermeasure, where, beside, SEAM)
             aim = getattr(part.settings, "against", None)
             if arm.stressors and aim is not None and aim not in arm.stressors:
                 raise InputError(
@@ -202,13 +200,13 @@ def _named(
         yield name, arm
 
 
-def _helped(trial: TrialTable, stress: Stress, loader: PartLoader) -> Iterator[tuple[str, Arm]]:
+def _helped(trial: TrialTable, stress: Stress, beside: Beside) -> Iterator[tuple[str, Arm]]:
     """Each countermeasure beside the bare arm that it is compared with."""
     place = "[trial] countermeasures"
     for use in trial.countermeasures:
         if ":" not in use:
             choose(use, COUNTERMEASURES, f"countermeasure {use!r} in {place}")
-        part: Part = read_part(COUNTERMEASURES, {"use": use}, place, loader, SEAM)
+        part: Part = read_part(COUNTERMEASURES, {"use": use}, place, beside, SEAM)
         bare = getattr(part.settings, "against", None)
         if bare is None:
             raise InputError(f"{place}: {use!r} does not say what it is against; use [arms.NAME]")

@@ -10,30 +10,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import between, number, p_value, plural
-from chimeralab.core.parts import PartLoader, read_value
+from chimeralab.core.numbers import between, counted, number, p_value
+from chimeralab.core.parts import Beside, read_value
 from chimeralab.core.tables import Columns
-from chimeralab.core.text import escape_markdown
+from chimeralab.core.text import markdown
 from chimeralab.models.catalogue import MODELS
 from chimeralab.models.seam import Model
 from chimeralab.runner import SessionScript
 from chimeralab.selfplay.plan import read_extras
 from chimeralab.stats.effects import TRIAL, short
+from chimeralab.study.detecting import Finding, Recomputed
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.export import TALK
-from chimeralab.study.folder import Study, plan_talks
+from chimeralab.study.folder import Study, planned_talks
 from chimeralab.study.forecast import TOKENS_A_MESSAGE, tokens_at_most
 from chimeralab.study.kind import Design, Kind, Units
-from chimeralab.study.plan import (
-    Condition,
-    Plan,
-    Subject,
-    read_models,
-    read_named_tables,
-    read_subject,
-)
+from chimeralab.study.plan import Condition, Plan, Subject, named_tables, read_models, read_subject
 from chimeralab.study.store import Archive
-from chimeralab.study.verdicts import CheckResult, Finding
 from chimeralab.trial import plan as trial_plan
 from chimeralab.trial.agents import AGENTS, find_abilities, open_agent
 from chimeralab.trial.agents import seam as agents
@@ -100,10 +93,10 @@ class Trial(Kind):
     templates: ClassVar[str] = "chimeralab.trial"
 
     def read(
-        self, tables: Mapping[str, Any], beside: PartLoader, locked: Mapping[str, Any] | None
+        self, tables: Mapping[str, Any], beside: Beside, locked: Mapping[str, Any] | None
     ) -> Design:
         extras = self.read_extras(tables, beside)
-        agents_named = read_named_tables(tables, "agents")
+        agents_named = named_tables(tables, "agents")
         models = read_models(tables, beside, MODELS | SUBJECTS, needed=not agents_named)
         models |= _read_agents(agents_named, models, beside)
         able = {name: _abilities(name, models[name].part.settings, beside) for name in agents_named}
@@ -113,7 +106,7 @@ class Trial(Kind):
         conditions = {name: Condition(each) for name, each in speakers.items()}
         return Design(models, conditions, rules, prompts, extras, own)
 
-    def read_extras(self, tables: Mapping[str, Any], beside: PartLoader) -> dict[str, Any]:
+    def read_extras(self, tables: Mapping[str, Any], beside: Beside) -> dict[str, Any]:
         """A trial has its own outcomes, and nobody rates it: all of these are at their defaults."""
         return read_extras({}, beside)
 
@@ -140,7 +133,7 @@ class Trial(Kind):
 
     def count_requests(self, plan: Plan, model: str) -> tuple[int, int, int]:
         """Calls, prompt tokens and reply tokens of a subject's sessions, probes included."""
-        own = [talk for talk in plan_talks(plan) if talk.speakers[0].model == model]
+        own = [talk for talk in planned_talks(plan) if talk.speakers[0].model == model]
         calls, prompt_bytes, answers_shown = max_requests(talk.script for talk in own)
         longest = max((talk.speakers[0].sampling.max_tokens for talk in own), default=0)
         system = max((tokens_at_most(talk.speakers[0].system or "") for talk in own), default=0)
@@ -173,21 +166,21 @@ class Trial(Kind):
         phantoms = {n: p for n, p in parts.items() if isinstance(p, PhantomSubjectSettings)}
         return detectable(plan.own, phantoms)
 
-    def recompute(self, study: Study, archive: Archive) -> Iterator[CheckResult]:
+    def recompute(self, study: Study, archive: Archive) -> Iterator[Recomputed]:
         """Every trial scored again from its answers, and what parts of the user's own counted."""
         scripts = (talk.script for talk in study.talks)
         kept = Counter(filter(None, map(missing_code, scripts)))
         some = "every trial" if not kept else "the trials of the other sessions"
-        yield CheckResult(
+        yield Recomputed(
             tuple(Finding(*found) for found in rescore(study, archive)),
             (f"{some}, scored again from its answers",),
             tuple(
-                f"not recomputed: the trials of {plural(n, 'session')} under a part of {code}"
+                f"not recomputed: the trials of {counted(n, 'session')} under a part of {code}"
                 for code, n in kept.items()
             ),
         )
         found, unchecked = recount(study)
-        yield CheckResult(
+        yield Recomputed(
             tuple(Finding(*each) for each in found),
             unchecked=tuple(
                 f"not recomputed: {n:,} counts of {code}" for code, n in unchecked.items()
@@ -255,12 +248,12 @@ class Trial(Kind):
             "scenario": len(own.courses),
             "repeat": plan.conversation.repeats,
         }
-        return " × ".join(plural(n, noun) for noun, n in sides.items())
+        return " × ".join(counted(n, noun) for noun, n in sides.items())
 
     def facts(self, study: Study) -> Mapping[str, Any]:
         names = (*MEASURES, *study.plan.own.custom_measures)
         measures = {str(name): find_measure(name).says for name in names}
-        said = {name: escape_markdown(says) for name, says in measures.items()}
+        said = {name: markdown(says) for name, says in measures.items()}
         return {"measures": measures, "indices": INDICES, "codebook_measures": said | INDICES}
 
     def outcome_columns(self) -> Columns:
@@ -303,7 +296,7 @@ class Trial(Kind):
 
 
 def _read_agents(
-    named: Mapping[str, Any], known: Mapping[str, Subject], beside: PartLoader
+    named: Mapping[str, Any], known: Mapping[str, Subject], beside: Beside
 ) -> dict[str, Subject]:
     found = {}
     for name, table in named.items():
@@ -320,7 +313,7 @@ def _read_agents(
     return found
 
 
-def _abilities(name: str, settings: Any, beside: PartLoader) -> tuple[str, ...]:
+def _abilities(name: str, settings: Any, beside: Beside) -> tuple[str, ...]:
     """What an agent can do. One that was locked is not asked: a finished study needs no code."""
     for words, file in (
         settings.code(beside.folder).items() if callable(getattr(settings, "code", None)) else ()

@@ -12,7 +12,7 @@ from chimeralab.core.parts import CodeFile, StandIn
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import branch, digest
-from chimeralab.study.store import Archive, Row, encode_detail, now
+from chimeralab.study.store import Archive, Row, now, written
 from chimeralab.trial.analysis import SessionsLeftOut
 from chimeralab.trial.measures import CustomMeasure, HitRate
 from chimeralab.trial.plan import TrialPlan
@@ -113,8 +113,7 @@ def _check_trials(
         recorded = (
             (event["kind"], event["detail"]) for event in archive.rows(_DONE, session, trial)
         )
-        expected = sorted((event.kind, encode_detail(event)) for event in list_events(scene))
-        if sorted(recorded) != expected:
+        if sorted(recorded) != sorted((event.kind, written(event)) for event in list_events(scene)):
             yield f"trial {trial}: its events are not what was done to it"
 
 

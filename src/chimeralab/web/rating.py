@@ -4,6 +4,7 @@ A rater's link opens their own sheets and nothing else. The pages are rendered f
 alone, so nothing that identifies a conversation can reach a rater.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -192,7 +193,7 @@ def save(request: Request, form: Form) -> Response:
     """Save the form; with a label, go on to the next sheet."""
     (session, worker), n = load_session(request), request.path_params["n"]
     name, label = find_sheet(session, n).id, first(form, "label")
-    turns = [int(turn) for turn in form.get("turn", ()) if turn.isascii() and turn.isdigit()]
+    turns = [int(turn) for turn in form.get("turn", ()) if re.fullmatch("[0-9]{1,9}", turn)]
     reason = " ".join(first(form, "reason").split())
     draft = DraftRating(name, label, format_turns(turns), reason)
     saved = worker.run(lambda service: service.save(session.invitation, draft))

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -49,6 +50,9 @@ HEADERS = {
 READING = frozenset({"GET", "HEAD"})
 # Nobody sends more than a reason and some turns.
 MAX_BODY = 100_000
+TOO_LARGE = f"a request has at most {MAX_BODY:,} bytes"
+# Beyond this a number in an address is not an id that the store could hold.
+MAX_DIGITS = 15
 
 
 class Visitor(NamedTuple):
@@ -101,7 +105,7 @@ class AllowedHosts:
         >>> names.allows("127.0.0.1:9999"), names.allows("10.0.0.7:8472")
         (False, False)
         """
-        found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::(\d+))?", host.lower())
+        found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::([0-9]{1,5}))?", host.lower())
         if found is None:
             return False
         name, port = found[1].strip("[]"), int(found[2] or (443 if self.secure else 80))
@@ -167,6 +171,8 @@ class SecurityMiddleware:
         if visitor is None:
             return _refuse(403, "open the link that `chimera view` printed, or your invitation")
         scope["visitor"] = visitor
+        if re.search(f"/[0-9]{{{MAX_DIGITS + 1},}}(?:/|$)", scope["path"]):
+            return _refuse(404, "this page does not exist")
         if not visitor.may_see(scope["path"]):
             return _refuse(403, "your link is for rating alone")
         return None if scope["method"] in READING else self._refused_write(headers, host)
@@ -177,8 +183,8 @@ class SecurityMiddleware:
         if headers.get("origin", "").lower() != f"{scheme}://{host.lower()}":
             return _refuse(403, "only pages of this server may change anything")
         length = headers.get("content-length", "0")
-        if not length.isascii() or not length.isdigit() or int(length) > MAX_BODY:
-            return _refuse(413, f"more than {MAX_BODY:,} bytes are never needed here")
+        if not re.fullmatch("[0-9]{1,9}", length) or int(length) > MAX_BODY:
+            return _refuse(413, TOO_LARGE)
         return None
 
     def _who(self, token: str) -> Visitor | None:
@@ -202,7 +208,7 @@ def _bounded(receive: Receive) -> Receive:
         message = await receive()
         got += len(message.get("body", b""))
         if got > MAX_BODY:
-            return {"type": "http.disconnect"}
+            raise HTTPException(413, TOO_LARGE)
         return message
 
     return bounded

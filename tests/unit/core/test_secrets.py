@@ -1,6 +1,8 @@
 """Keys are redacted by the name of their variable; short placeholders are left alone."""
 
 import re
+from base64 import b64encode, urlsafe_b64encode
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -54,6 +56,27 @@ def test_a_key_that_is_spelled_out_or_halved_is_redacted(echo: str) -> None:
     shown = redact(f"You sent {echo}.", {"LAB_KEY": KEY})
     assert not pieces_left(shown)
     assert "<LAB_KEY>" in shown
+
+
+ECHOES = {
+    "reversed": lambda key: key[::-1],
+    "percent-encoded": lambda key: quote(key, safe=""),
+    "every byte percent-encoded": lambda key: "".join(f"%{b:02X}" for b in key.encode()),
+    "lower-case percent": lambda key: quote(key, safe="").lower(),
+    "base64": lambda key: b64encode(key.encode()).decode(),
+    "url-safe base64": lambda key: urlsafe_b64encode(key.encode()).decode(),
+    "basic authentication": lambda key: b64encode(f"me:{key}".encode()).decode(),
+    "base64 of a header": lambda key: b64encode(f"Bearer {key}\r\n".encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("echo", ECHOES)
+@given(st.text("abcdefghijklmnopqrstuvwxyz0123456789-_/+=?~", min_size=12, max_size=60))
+def test_encoded_key_is_redacted(echo: str, key: str) -> None:
+    shown = redact(f"You sent {ECHOES[echo](key)}.", {"LAB_KEY": key})
+    assert "<LAB_KEY>" in shown
+    assert ECHOES[echo](key) not in shown
+    assert ECHOES[echo](key)[4:-4] not in shown
 
 
 @given(st.text())

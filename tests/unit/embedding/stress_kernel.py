@@ -1,8 +1,9 @@
 """Drives a library of the compiled encoder hard; run under sanitizers by test_kernel_sanitized.py.
 
-python stress_kernel.py LIBRARY texts|threads|overflow
+python stress_kernel.py LIBRARY texts|threads|overflow|arguments [SEED]
 """
 
+import ctypes
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,10 @@ from chimeralab.weights.tensors import Tensors, read_tensors
 
 PLAIN, AVX2 = 1, 2
 WIDE = 4 * WIDTH
+CALLS = 200
+# Longer than the texts of a call: the library reads from `starts` how many pieces there are.
+MAX_PIECES = 1_000
+EDGES = (-(2**31), -1, 0, 1, 2, 127, 128, 129, 255, 256, 257, 30_521, 30_522, 2**31 - 1)
 
 
 class Unchecked(Kernel):
@@ -34,6 +39,10 @@ def main() -> None:
         work_on(Kernel(tensors, library, AVX2), lengths, threads=(1, 2, 7))
     elif what == "threads":
         work_on(Kernel(tensors, library, AVX2), [1, 6, 20, 49], threads=(2, 7))
+    elif what == "arguments":
+        kernel, seed = Kernel(tensors, library, AVX2), sys.argv[3]
+        for number in range(CALLS):
+            call(kernel, random.Random(f"{seed}.{number}"))
     else:
         for hostile in hostile_models(tensors, np.random.default_rng(1)):
             Unchecked(hostile, library, PLAIN).together([[101, 2_000, 30_521, 0, 7, 9, 102]], 1)
@@ -48,6 +57,36 @@ def work_on(kernel: Kernel, lengths: Sequence[int], threads: Sequence[int]) -> N
         kernel.together(texts, number)
         for text in texts:
             kernel.together([text], number)
+
+
+def call(kernel: Kernel, rng: random.Random) -> None:
+    """Begin a job, mostly with one argument that is at an edge or beyond, and do it if accepted."""
+    library, words = kernel._library, kernel._words
+    lengths = rng.choices([1, 2, 3, 5, 17], k=rng.randint(1, 4))
+    starts = np.cumsum([0, *lengths], dtype=np.int32)
+    ids = np.array(rng.choices(range(len(words)), k=MAX_PIECES), dtype=np.int32)
+    count, threads, chosen = len(lengths), rng.randint(1, 4), rng.choice([PLAIN, AVX2])
+    match rng.choice(["none", "ids", "starts", "threads", "kernel", "count"]):
+        case "ids":
+            ids[rng.randrange(int(starts[-1]))] = rng.choice(EDGES)
+        case "starts":
+            starts[rng.randrange(len(starts))] = rng.choice(EDGES)
+        case "threads":
+            threads = rng.choice(EDGES)
+        case "kernel":
+            chosen = rng.choice(EDGES)
+        case "count":
+            count = rng.choice([-(2**31), -1, 0])
+    vectors = np.empty((len(lengths), WIDTH), dtype=np.float32)
+    job = ctypes.c_void_p()
+    status = library.minilm_begin(
+        kernel._model.ctypes.data, words.ctypes.data, len(words), ids.ctypes.data,
+        starts.ctypes.data, count, threads, chosen, vectors.ctypes.data, ctypes.byref(job),
+    )  # fmt: skip
+    assert (status == 0) == bool(job.value)
+    if job.value:
+        library.minilm_work(job)
+        library.minilm_end(job)
 
 
 def hostile_models(tensors: Tensors, rng: np.random.Generator) -> Iterator[Tensors]:

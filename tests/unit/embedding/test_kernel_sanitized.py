@@ -45,7 +45,7 @@ def stressed(
         "OPENBLAS_NUM_THREADS": "1",
     }
     return subprocess.run(
-        [sys.executable, str(STRESS), str(library), what],
+        [sys.executable, str(STRESS), str(library), *what.split()],
         check=False,
         env=os.environ | preloaded,
         capture_output=True,
@@ -56,6 +56,14 @@ def stressed(
 def test_no_access_goes_astray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = "-fsanitize=address,undefined"
     ran = stressed(tmp_path, monkeypatch, "texts", ["asan", "ubsan"], flags)
+    assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr[-3_000:]
+
+
+def test_any_argument_is_refused_or_worked_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = "-fsanitize=address,undefined"
+    ran = stressed(tmp_path, monkeypatch, "arguments 1", ["asan", "ubsan"], flags)
     assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr[-3_000:]
 
 

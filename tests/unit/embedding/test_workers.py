@@ -6,6 +6,7 @@ from weakref import finalize
 
 import pytest
 
+from chimeralab.core.errors import InputError
 from chimeralab.embedding.workers import cores, on_all_cores, one_ahead, pool
 
 
@@ -103,3 +104,12 @@ def test_an_error_of_any_thread_reaches_the_caller_and_ends_the_work(bad: int) -
     with pytest.raises(IndexError, match=str(bad)):
         on_all_cores(work, items())
     assert len(begun) <= bad + cores()
+
+
+@pytest.mark.parametrize("asked", ["0", "-1", "two", "1.5", "²", "9" * 5000, " ", "1025"])
+def test_thread_count_that_cannot_be_used_is_refused(
+    asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHIMERA_THREADS", asked)
+    with pytest.raises(InputError, match=r"CHIMERA_THREADS.*from 1 to 1024"):
+        cores.__wrapped__()

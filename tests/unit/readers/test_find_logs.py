@@ -111,3 +111,23 @@ def test_read_all_reads_every_log_found(folder):
         "b.jsonl",
         "c.ndjson",
     ]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
+@pytest.mark.parametrize("pattern", ["", "*", "**/*", "*.jsonl"])
+def test_only_regular_files_are_opened_in_folders(folder, pattern):
+    """Opening a pipe would wait for ever for somebody to write to it."""
+    os.mkfifo(folder / "pipe.jsonl")
+    skipped: list[str] = []
+    found = readers.find_logs([folder / pattern], on_skip=skipped.append)
+    assert "b.jsonl" in names(found, folder)
+    assert "pipe.jsonl" in names(skipped, folder)
+    assert "pipe.jsonl" not in names(found, folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
+def test_pipe_named_outright_is_read(tmp_path):
+    """As a shell hands one over: `chimera detect <(command)`."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert readers.find_logs([pipe]) == [str(pipe)]

@@ -120,6 +120,17 @@ def test_every_answer_carries_the_headers(everything: Everything) -> None:
     assert (huge.status_code, huge.headers["content-security-policy"]) == (413, POLICY)
 
 
+@pytest.mark.parametrize("number", [2**63, 2**63 - 1, 10**40, "9" * 5_000, "0" * 5_000])
+def test_an_id_beyond_the_stores_range_is_not_found(everything: Everything, number: object) -> None:
+    owner = everything.owner()
+    for method, path in everything.addresses():
+        huge = re.sub(r"/[0-9]+(?=/|$)", f"/{number}", path)
+        if huge != path:
+            answer = owner.request(method, huge, headers=WRITE)
+            assert (path, answer.status_code) == (path, 404)
+            assert answer.headers["content-security-policy"] == POLICY
+
+
 def contents(study: Study) -> dict[str, list[tuple[object, ...]]]:
     with closing(sqlite3.connect(study.store_path)) as db:
         names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()

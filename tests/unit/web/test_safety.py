@@ -62,12 +62,14 @@ def test_a_wrong_token_sets_no_cookie(stranger: TestClient) -> None:
         f"10.0.0.7:{PORT}",
         f"user@127.0.0.1:{PORT}",
         f"[::1]evil:{PORT}",
+        "127.0.0.1:" + "9" * 5_000,
         "",
     ],
 )
 def test_a_domain_that_points_here_gets_nothing(owner: TestClient, host: str) -> None:
     answer = owner.get("/", headers={"host": host})
     assert answer.status_code == 421
+    assert answer.headers["content-security-policy"] == POLICY
     assert "Conversations" not in answer.text
 
 
@@ -152,7 +154,10 @@ def test_a_huge_body_is_refused_whatever_it_says_of_its_length() -> None:
     answer = client.post("/rate/take", content=b"x" * (MAX_BODY + 1), headers=own)
     assert answer.status_code == 413
     chunks = (b"x" * 10_000 for _ in range(50))
-    assert client.post("/rate/take", content=chunks, headers=own).status_code >= 400
+    answer = client.post("/rate/take", content=chunks, headers=own)
+    assert (answer.status_code, answer.headers["content-security-policy"]) == (413, POLICY)
+    lengths = {**own, "content-length": "9" * 5_000}
+    assert client.post("/rate/take", content=b"x", headers=lengths).status_code == 413
 
 
 def test_a_rater_can_do_nothing_but_rate() -> None:

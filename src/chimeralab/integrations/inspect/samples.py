@@ -10,7 +10,7 @@ from inspect_ai.util import LimitExceededError
 from rich.text import Text
 
 from chimeralab.core.errors import ChimeraError, InputError
-from chimeralab.core.extras import require_extra
+from chimeralab.core.extras import need
 
 if TYPE_CHECKING:
     from chimeralab.models import seam
@@ -34,7 +34,7 @@ class TaskRefused(InputError, Prerequisite):
 
 
 @contextmanager
-def as_prerequisite() -> Iterator[None]:
+def in_one_sentence() -> Iterator[None]:
     """Around the making of a task: bad input is said as Inspect says it, without a traceback."""
     try:
         yield
@@ -42,9 +42,9 @@ def as_prerequisite() -> Iterator[None]:
         raise TaskRefused(str(error)) from None
 
 
-def open_study(path: str, allow_code: bool) -> "Study":
+def opened_study(path: str, allow_code: bool) -> "Study":
     """A study whose conversations become samples; it needs the lab."""
-    require_extra("lab")
+    need("lab")
     from chimeralab.study import Study  # noqa: PLC0415 - Inspect starts without it
 
     return Study(path, allow_code)
@@ -80,10 +80,10 @@ async def converse_in_sample(
     def publish(news: runner.News) -> None:
         if isinstance(news, runner.TurnStored):
             said(journal)
-        elif isinstance(news, runner.Intervention):
+        elif isinstance(news, runner.Intervened):
             transcript().info(news.event.as_dict(), source="chimeralab")
 
-    room = runner.RunContext(
+    room = runner.Room(
         models, journal, runner.Brake(), watch=watch, retry_wait=retry_wait, publish=publish
     )
     try:

@@ -13,10 +13,10 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from chimeralab.core.parts import choose
 from chimeralab.integrations.inspect.guard import UNGUARDED
 from chimeralab.integrations.inspect.samples import (
-    as_prerequisite,
     cast,
     converse_in_sample,
-    open_study,
+    in_one_sentence,
+    opened_study,
 )
 from chimeralab.integrations.inspect.scorers import collapse_rate, looping
 from chimeralab.models.inspect import InspectModel
@@ -71,8 +71,8 @@ def self_play_study(study: str, condition: str | None = None, allow_code: bool =
     Prompts, speakers, sampling, seeds, rules and countermeasures are those of its plan. The models
     of the plan are played by model roles of their names, or a single one by the evaluated model.
     """
-    with as_prerequisite():
-        opened = open_study(study, allow_code)
+    with in_one_sentence():
+        opened = opened_study(study, allow_code)
         if condition is not None:
             choose(condition, opened.plan.conditions, f"condition {condition!r} of {study}")
         talks = [talk for talk in opened.talks if condition in (None, talk.condition)]
@@ -111,7 +111,7 @@ def self_play_study(study: str, condition: str | None = None, allow_code: bool =
 @solver
 def planned_self_play(study: str, allow_code: bool = False) -> Solver:
     """Run the conversation of a study that the sample is called after."""
-    opened = open_study(study, allow_code)
+    opened = opened_study(study, allow_code)
     planned = {talk.id: talk for talk in opened.talks}
     watch = None
     if opened.plan.needs_guard:
@@ -145,7 +145,7 @@ def _into(state: TaskState, talk: "Talk") -> "Callable[[MemoryJournal], None]":
     state.messages = [ChatMessageUser(content=talk.prompt.text, metadata={OURS: {"seed": True}})]
 
     def said(journal: "MemoryJournal") -> None:
-        turn = journal.history(talk.id)[-1]
+        turn = journal.said(talk.id)[-1]
         message = ChatMessageAssistant(
             content=turn.text,
             model=turn.model,

@@ -26,10 +26,10 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.parts import choose
 from chimeralab.integrations.inspect.guard import UNGUARDED
 from chimeralab.integrations.inspect.samples import (
-    as_prerequisite,
     cast,
     converse_in_sample,
-    open_study,
+    in_one_sentence,
+    opened_study,
 )
 from chimeralab.models.inspect import InspectModel
 
@@ -49,8 +49,8 @@ def stress_trial(study: str, subject: str | None = None, allow_code: bool = Fals
     A model of the plan is played by the model role of its name, or a single one by the evaluated
     model; agents and phantoms of the plan are tested as they are.
     """
-    with as_prerequisite():
-        opened = open_study(study, allow_code)
+    with in_one_sentence():
+        opened = opened_study(study, allow_code)
         trial = _trial(opened)
         subjects = dict.fromkeys(trial.subjects.values())
         if subject is not None:
@@ -81,7 +81,7 @@ def stress_trial(study: str, subject: str | None = None, allow_code: bool = Fals
 @solver
 def planned_session(study: str, allow_code: bool = False) -> Solver:
     """Put a subject through the session of a trial that the sample is called after."""
-    opened = open_study(study, allow_code)
+    opened = opened_study(study, allow_code)
     planned = {talk.id: talk for talk in opened.talks}
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -91,9 +91,9 @@ def planned_session(study: str, allow_code: bool = False) -> Solver:
             if talk.script is None:
                 raise InputError(f"{talk.id} is no session of a trial")
             # The conversation as the subject saw it at the last question, and its answer.
-            answers = [turn.text for turn in journal.history(talk.id)]
+            answers = [turn.text for turn in journal.said(talk.id)]
             turn = len(answers)
-            shown = talk.script.asked(turn, answers, journal.probe_replies(talk.id, turn)).messages
+            shown = talk.script.asked(turn, answers, journal.probed(talk.id, turn)).messages
             kinds = {"user": ChatMessageUser, "assistant": ChatMessageAssistant}
             state.messages = [kinds[each.role](content=each.content) for each in shown]
             state.messages.append(ChatMessageAssistant(content=answers[-1], source="generate"))
@@ -122,7 +122,7 @@ def arm_stderr() -> Metric:
 @scorer(metrics={"*": [arm_mean(), arm_stderr()]})
 def stress_measures(study: str, allow_code: bool = False) -> Scorer:
     """What a session shows of memory, certainty and independence, as the analysis counts it."""
-    opened = open_study(study, allow_code)
+    opened = opened_study(study, allow_code)
     trial = _trial(opened)
     planned = {talk.id: talk for talk in opened.talks}
 

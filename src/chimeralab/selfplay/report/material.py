@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from chimeralab.analysis import Analysis, Outcomes, Runs
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import number, p_phrase, plural
+from chimeralab.core.numbers import counted, number, p_phrase
 from chimeralab.core.records import Detection, plain_value
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, resolve_loops
@@ -56,8 +56,8 @@ from chimeralab.selfplay.specifications import (
 )
 from chimeralab.stats.effects import Effect
 from chimeralab.study import ConditionFlow, Lock, LockError, Study, flow
+from chimeralab.study.detecting import detect_study, stored_detections
 from chimeralab.study.estimates import Estimates
-from chimeralab.study.verdicts import detect_study, load_detections
 from chimeralab.study.verify import Verification, verify_study
 
 
@@ -126,7 +126,7 @@ def gather(
     verification = verify_study(study)
     # Where another verdict is stored than the texts give, the texts are believed.
     corrected = verification.corrected
-    rows = list(load_detections(study))
+    rows = list(stored_detections(study))
     detections = tuple(corrected.get(row["id"]) or from_json(row) for row in rows)
     nobody = count_unjudged(study, detections, unjudged)
     tell("analysing")
@@ -169,7 +169,7 @@ def _judge(study: Study) -> str:
     try:
         detect_study(study)
     except LockError:
-        judged = {row["id"] for row in load_detections(study)}
+        judged = {row["id"] for row in stored_detections(study)}
         with study.archive() as archive:
             talks = [talk for talk in archive.talks() if talk["turns"]]
         waiting = any(talk["id"] not in judged for talk in talks)
@@ -267,7 +267,7 @@ def glance(material: Material) -> tuple[str, ...]:
         )
         largest = max((abs(each.estimate or 0.0) for each in known), default=0.0)
         content = {
-            "runs": plural(analysis.runs, "analysed run"),
+            "runs": counted(analysis.runs, "analysed run"),
             "collapsed": any(each.incidence for each in conditions.values()),
             "order": order,
             "most": most,
@@ -315,7 +315,7 @@ def logrank_in_words(test: LogRankTest) -> str:
     if test.permutation_p is None:
         honest = f"without a p by permutation, since {test.reasons['permutation_p']}"
     return (
-        f"Log-rank test over {plural(len(test.conditions), 'condition')}: "
+        f"Log-rank test over {counted(len(test.conditions), 'condition')}: "
         f"χ²({test.df}) = {test.chi2:.1f}, {honest}"
         f" (naive, as if runs were independent: {p_phrase(test.p)})."
     )
@@ -326,7 +326,7 @@ def loops_in_words(material: Material) -> str:
     detector: Detector = material.study.plan.detector.settings
     judged = [found for found in material.detections if found.looping is not None]
     looping = sum(bool(found.looping) for found in judged)
-    count = f"{looping:,} of {plural(len(judged), 'conversation')} loop"
+    count = f"{looping:,} of {counted(len(judged), 'conversation')} loop"
     ways = "A conversation may loop in several ways."
     if resolve_loops(detector) is detector:
         return f"The plan declares the loop detector; this is its outcome by kind: {count}. {ways}"
@@ -343,7 +343,7 @@ def few_prompts(analysis: Analysis) -> str:
     if not compared or 2.0 ** (1 - min(compared)) < SIGNIFICANT:
         return ""
     return (
-        f"With {plural(min(compared), 'prompt')} no permutation p can be below "
+        f"With {counted(min(compared), 'prompt')} no permutation p can be below "
         f"{2.0 ** (1 - min(compared)):.3g}: the smaller p of the t tests trust that differences "
         "between prompts are normally distributed."
     )
@@ -353,11 +353,11 @@ def facts(material: Material) -> Iterator[Fact]:
     """The head of the report: lock, design, detector, and what was asked."""
     plan = material.study.plan
     sides = (
-        plural(len(plan.conditions), "condition"),
-        plural(len(plan.prompts), "prompt"),
-        plural(plan.conversation.repeats, "repeat"),
+        counted(len(plan.conditions), "condition"),
+        counted(len(plan.prompts), "prompt"),
+        counted(plan.conversation.repeats, "repeat"),
     )
-    design = f"{' × '.join(sides)}, {plural(plan.conversation.turns, 'turn')} each"
+    design = f"{' × '.join(sides)}, {counted(plan.conversation.turns, 'turn')} each"
     yield from common_facts(material.study, material.lock, design, "condition")
     own = f" ({plan.detector.use})" if plan.detector.is_outside else ""
     yield "Detector", f"{summarise_detector(plan.detector.settings)}{own}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from chimeralab.core.numbers import NO_BREAK, between, p_phrase, plural
+from chimeralab.core.numbers import NO_BREAK, between, counted, p_phrase
 from chimeralab.embedding.encoder import PAPERS
 from chimeralab.report.files import computed_with, locked_in_words, verified_in_words
 from chimeralab.report.page import Methods, render_methods
@@ -175,7 +175,7 @@ def how_sure(analysis: TrialAnalysis) -> str:
     reference = short(analysis.subjects[0].reference)
     return (
         f"Differences from {reference} within scenarios, with 95 % intervals; p is Holm-corrected "
-        f"over the {plural(len(tests), 'effect')} {what}."
+        f"over the {counted(len(tests), 'effect')} {what}."
     )
 
 
@@ -184,7 +184,7 @@ def few_scenarios(analysis: TrialAnalysis) -> str:
     if analysis.scenarios >= MIN_CLUSTERS:
         return ""
     return (
-        f"With {plural(analysis.scenarios, 'scenario')} the intervals are too narrow: resampling "
+        f"With {counted(analysis.scenarios, 'scenario')} the intervals are too narrow: resampling "
         "has too little to draw from. The p-values, from t tests over scenarios, allow for that."
     )
 

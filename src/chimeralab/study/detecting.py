@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from chimeralab import weights
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import plural
-from chimeralab.core.parts import StandIn, format_value
+from chimeralab.core.numbers import counted
+from chimeralab.core.parts import StandIn, shown
 from chimeralab.core.records import Detection
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import resolve_loops
@@ -29,7 +29,7 @@ def detect_study(
     encoder: Encoder | None = None,
 ) -> int:
     """Judge the finished conversations that have no verdict yet; says how many there were."""
-    study.check_lock()
+    study.checked_lock()
     detector = study.plan.detector.settings
     detector_id = detector_key(study)
     with study.archive() as archive:
@@ -44,7 +44,7 @@ def detect_study(
         return 0
     if isinstance(detector, StandIn):
         raise InputError(
-            f"{plural(len(missing), 'conversation')} of {study.path} have no verdict yet, and the "
+            f"{counted(len(missing), 'conversation')} of {study.path} have no verdict yet, and the "
             f"detector is code of {detector.code}, which this command does not run; "
             f"judge them first with `chimera detect {study.path}`"
         )
@@ -59,7 +59,7 @@ def detect_study(
     return len(missing)
 
 
-def load_detections(study: Study) -> Iterator[dict[str, Any]]:
+def stored_detections(study: Study) -> Iterator[dict[str, Any]]:
     """The verdicts of the plan's detector as plain values, in the order of the plan."""
     query = (
         "SELECT detection FROM detections JOIN trajectories ON id = trajectory"
@@ -96,7 +96,7 @@ class Finding(NamedTuple):
         return f"{self.place}: {self.problem}"
 
 
-class CheckResult(NamedTuple):
+class Recomputed(NamedTuple):
     """What was computed again: all that did not fit, and what could or could not be checked.
 
     `corrected` holds the verdicts that the texts give where other ones are stored.
@@ -109,43 +109,43 @@ class CheckResult(NamedTuple):
     corrected: Mapping[str, Detection] = {}
 
 
-def recompute_verdicts(study: Study, archive: Archive, *, quick: bool = False) -> CheckResult:
+def recompute_verdicts(study: Study, archive: Archive, *, quick: bool = False) -> Recomputed:
     """Judge every conversation that has a verdict again, from its stored texts."""
     query = "SELECT trajectory, detection FROM detections WHERE detector = ?"
     rows = archive.rows(query, detector_key(study))
     stored = {row["trajectory"]: row["detection"] for row in rows}
     if not stored:
-        return CheckResult()
+        return Recomputed()
     count = f"{len(stored):,} stored verdicts"
     if isinstance(detector := study.plan.detector.settings, StandIn):
-        return CheckResult(unchecked=(f"not recomputed: {count} of {detector.code}",))
+        return Recomputed(unchecked=(f"not recomputed: {count} of {detector.code}",))
     needs_vectors = bool(study.plan.detector.settings.needs.lags)
     encoder = None
     if needs_vectors and quick:
-        return CheckResult(unchecked=(f"{count} were not computed again (--quick)",))
+        return Recomputed(unchecked=(f"{count} were not computed again (--quick)",))
     if needs_vectors:
         try:
             encoder = _encoder_at_hand()
         except InputError as error:
             finding = Finding("encoder", str(error))
-            return CheckResult((finding,), (), (f"{count} could not be computed again",))
+            return Recomputed((finding,), (), (f"{count} could not be computed again",))
         if encoder is None:
             fetch = f"`chimera models pull {weights.ENCODER}` fetches it"
             pull = f"the encoder is not on this machine; {fetch}"
-            return CheckResult(unchecked=(f"{count} were not computed again: {pull}",))
+            return Recomputed(unchecked=(f"{count} were not computed again: {pull}",))
     return _judge_again(study, archive, stored, encoder)
 
 
 def _encoder_at_hand() -> Encoder | None:
     """The encoder, its file hashed; None where verifying would have to download it."""
-    if "missing" in weights.file_states(weights.ENCODER).values():
+    if "missing" in weights.glance(weights.ENCODER).values():
         return None
     return study_encoder()
 
 
 def _judge_again(
     study: Study, archive: Archive, stored: Mapping[str, str], encoder: Encoder | None
-) -> CheckResult:
+) -> Recomputed:
     detector = study.plan.detector.settings
     open_encoder = (lambda: encoder) if encoder else study_encoder
     judge = Judge(detector, resolve_loops(detector), open_encoder, speaker="all", trace=True)
@@ -169,7 +169,7 @@ def _judge_again(
             said = "; ".join(differing[:FIELDS_NAMED])
             problem = f"its stored verdict is not what its texts give (stored → recomputed): {said}"
             findings.append(Finding(name, problem))
-    return CheckResult(
+    return Recomputed(
         findings=tuple(findings),
         checked=(f"{len(talks):,} verdicts computed again from their texts",),
         unchecked=tuple(
@@ -201,7 +201,7 @@ def _differences(stored: Mapping[str, Any], again: Mapping[str, Any]) -> Iterato
             del new["echoes"]
     for name in (*FIRM, *(LOOPS if same_loops else ())):
         if not alike(stored.get(name), again[name], 1e-9):
-            yield f"{name} {format_value(stored.get(name))} → {format_value(again[name])}"
+            yield f"{name} {shown(stored.get(name))} → {shown(again[name])}"
     for name in SIMILARITIES:
         if not alike(stored.get(name), again[name], TOLERANCE):
             yield f"its {name}"

@@ -11,6 +11,7 @@ from typing import BinaryIO
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Trajectory
 from chimeralab.readers.formats import READERS, Formats, reader_named
+from chimeralab.readers.opening import Opened, items_of, open_archive, opened, read_whole
 from chimeralab.readers.seam import (
     STANDARD_INPUT,
     Place,
@@ -18,16 +19,9 @@ from chimeralab.readers.seam import (
     Report,
     Unreadable,
     Values,
-    file_place,
+    place_of,
 )
-from chimeralab.readers.streams import LogFile, open_archive, open_log, read_json, read_whole
-from chimeralab.readers.tables import (
-    LABEL,
-    csv_rows,
-    find_separator,
-    parquet_rows,
-    parse_transcript,
-)
+from chimeralab.readers.tables import LABEL, csv_rows, parquet_rows, separator_of, talk_in
 
 ENDINGS = (
     ".jsonl", ".ndjson", ".json", ".eval", ".traj", ".csv", ".tsv", ".parquet", ".txt", ".md",
@@ -88,27 +82,27 @@ def _conversations(path: str, formats: Formats, on_bad: OnBad | None) -> Iterato
         gave_nothing = False
         yield trajectory
     if gave_nothing:
-        bad("holds no conversations", file_place(path))
+        bad("holds no conversations", place_of(path))
 
 
 def _from_log(path: str, formats: Formats, bad: Report) -> Iterator[Trajectory]:
     for name in _files_of(path, formats):
-        place = file_place(name)
+        place = place_of(name)
         try:
-            with open_log(name) as file:
+            with opened(name) as file:
                 if file.is_zip:
                     yield from _from_archive(file.stream, formats, place, bad)
                 else:
-                    values = read_values(file, place, bad, named_columns=formats.named_columns)
+                    values = values_in(file, place, bad, named_columns=formats.named_columns)
                     yield from _from_each(values, formats, bad)
         except Unreadable as problem:
             bad(str(problem), place)
         except MemoryError:
             bad("takes more memory than there is; write one conversation per line", place)
     try:
-        yield from formats.finish(file_place(path))
+        yield from formats.finish(place_of(path))
     except Unreadable as problem:
-        bad(str(problem), file_place(path))
+        bad(str(problem), place_of(path))
 
 
 def _files_of(path: str, formats: Formats) -> list[str]:
@@ -122,7 +116,7 @@ def _files_of(path: str, formats: Formats) -> list[str]:
     return [path]
 
 
-def read_values(file: LogFile, place: Place, bad: Report, *, named_columns: bool = False) -> Values:
+def values_in(file: Opened, place: Place, bad: Report, *, named_columns: bool = False) -> Values:
     """Every value of a log: JSON, the rows of a table, or the one talk of a text."""
     if file.is_parquet:
         return parquet_rows(file.stream, place, bad)
@@ -130,19 +124,19 @@ def read_values(file: LogFile, place: Place, bad: Report, *, named_columns: bool
     if not lines[0].startswith(("{", "[")):
         first = next((line for line in lines if line.strip() and line[0] != "#"), "")
         if LABEL.match(first):
-            talk = parse_transcript(read_whole(file.stream).decode("utf-8-sig", "replace"))
+            talk = talk_in(read_whole(file.stream).decode("utf-8-sig", "replace"))
             if talk is None:
                 raise Unreadable(
                     "looks like a text of 'Name: text' lines, but no two names come back in it"
                 )
             return [(talk, place.at(1))]
-        separator = find_separator(lines[0])
+        separator = separator_of(lines[0])
         if separator is not None:
             return csv_rows(file.stream, separator, place, bad, sure=named_columns)
-    return read_json(file.stream, place, bad)
+    return items_of(file.stream, place, bad)
 
 
-def read_conversations(
+def from_values(
     values: Values, formats: Formats, place: Place, bad: Report
 ) -> Iterator[Trajectory]:
     """The conversations of JSON values, wherever they are from; `bad` hears of unreadable ones."""
@@ -214,7 +208,7 @@ def logs_at(path: str, on_skip: OnSkip, asked: type[Reader] | None = None) -> It
     elif glob.has_magic(path):
         deep = "**" in path  # which already goes down into every folder
         logs = chain.from_iterable(
-            [each] if _is_file(each) else [] if deep else _in_folder(each, on_skip, asked)
+            _matching(each, on_skip, asked, deep=deep)
             for each in sorted(glob.iglob(path, recursive=True))  # noqa: PTH207 - may be absolute
         )
         reason = "no log matches this pattern"
@@ -225,6 +219,19 @@ def logs_at(path: str, on_skip: OnSkip, asked: type[Reader] | None = None) -> It
         raise InputError(f"{path}: {reason}")
     yield first
     yield from logs
+
+
+def _matching(
+    path: str, on_skip: OnSkip, asked: type[Reader] | None, *, deep: bool
+) -> Iterator[str]:
+    """The logs at a path that a pattern matched."""
+    if Path(path).is_dir():
+        if not deep:
+            yield from _in_folder(path, on_skip, asked)
+    elif Path(path).is_file():
+        yield path
+    else:
+        on_skip(path)
 
 
 def _is_file(path: str) -> bool:
@@ -238,14 +245,16 @@ def _in_folder(folder: str, on_skip: OnSkip, asked: type[Reader] | None) -> Iter
     """The logs at any depth, by name; hidden files are left out."""
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(n for n in folders if not n.startswith((".", EVENTS_AGAIN)))
-        together = _pieces_of_one(where, files, asked)
+        regular = [name for name in files if (Path(where) / name).is_file()]
+        together = _pieces_of_one(where, regular, asked)
         if together:
             yield where
         for name in sorted(set(files) - together):
             path = str(Path(where) / name)
             if name[0] == "." or not name.lower().endswith(ENDINGS):
                 continue
-            if _is_log(path, asked):
+            # Opening a pipe would wait for a writer.
+            if name in regular and _is_log(path, asked):
                 yield path
             else:
                 on_skip(path)
@@ -259,8 +268,8 @@ def _pieces_of_one(folder: str, files: list[str], asked: type[Reader] | None) ->
             continue
         path = str(Path(folder) / found[0])
         try:
-            with open_log(path) as file:
-                values = [] if file.is_zip else read_values(file, file_place(path), ignore)
+            with opened(path) as file:
+                values = [] if file.is_zip else values_in(file, place_of(path), ignore)
                 value, _ = next(iter(values), (None, None))
                 if isinstance(value, dict) and reader().matches(value):
                     return set(found)
@@ -276,11 +285,11 @@ def _is_log(path: str, asked: type[Reader] | None) -> bool:
         damage.append(reason)
 
     try:
-        with open_log(path) as file:
+        with opened(path) as file:
             if file.is_zip:
                 formats.of_archives().members(open_archive(file.stream))
                 return True
-            values = read_values(file, file_place(path), bad, named_columns=formats.named_columns)
+            values = values_in(file, place_of(path), bad, named_columns=formats.named_columns)
             for value, _ in formats.conversations(islice(values, LINES_TO_TRY)):
                 reader = formats.recognise(value)
                 if reader and reader.says_something(value):
