@@ -62,9 +62,9 @@ def decided(make_study: MakeStudy) -> Path:
 
 
 def test_the_sample_is_drawn_by_the_seed_of_the_plan(chimera: Chimera, rated: Path) -> None:
-    refused = chimera("rate", rated, "--for", "gate", "--seed", 3)
+    refused = chimera("rate", "sample", rated, "--for", "gate", "--seed", 3)
     assert (refused.code, "leave out --seed" in refused.err) == (2, True)
-    drawn = chimera("rate", rated, "--for", "gate", "--json").json
+    drawn = chimera("rate", "sample", rated, "--for", "gate", "--json").json
     assert drawn["draw"] == {"kind": "gate", "size": 24, "seed": 7, "by": "condition"}
     assert json.loads((rated / "plan.lock").read_text())["resolved"]["extras"]["gate"] == {
         "raters": ["rules", "mine"], "statistic": "kappa", "threshold": 0.5, "rule": "lower_ci",
@@ -81,9 +81,9 @@ def test_no_label_of_the_gate_can_be_compared_before_it_is_decided(
     chimera: Chimera, rated: Path
 ) -> None:
     study = rated
-    assert chimera("rate", study, "--sample", 6, "--for", "calibration").code == 0
+    assert chimera("rate", "sample", study, "--size", 6, "--for", "calibration").code == 0
     assert exported(chimera, study, "undrawn") == 12
-    assert chimera("rate", study, "--for", "gate").code == 0
+    assert chimera("rate", "sample", study, "--for", "gate").code == 0
     assert exported(chimera, study, "drawn") == 12
     assert chimera("audit", study, "--only", "gate-1").code == 2
     assert chimera("audit", study).code == 0
@@ -91,7 +91,7 @@ def test_no_label_of_the_gate_can_be_compared_before_it_is_decided(
 
 
 def decide(chimera: Chimera, study: Path) -> dict[str, Any]:
-    assert chimera("rate", study, "--for", "gate").code == 0
+    assert chimera("rate", "sample", study, "--for", "gate").code == 0
     found: dict[str, Any] = chimera("audit", study, "--json").json
     assert chimera("report", study).code == 0
     return found

@@ -99,7 +99,7 @@ def test_a_gate_waits_for_its_sample_and_its_raters(
     sampled = ('raters = ["rules", "judge"]', 'raters = ["rules", "judge"]\nsample = 4')
     study = make_rated(sampled, steps=("rate rules",))
     assert "no gate sample has been drawn" in chimera("audit", study).err
-    drawn = chimera("rate", study, "--for", "gate", "--json")
+    drawn = chimera("rate", "sample", study, "--for", "gate", "--json")
     assert json.loads(drawn.out)["name"] == "gate-1"
     ran = chimera("audit", study)
     assert ran.code == 2
@@ -144,7 +144,7 @@ sample = 2
     for step in (("lock",), ("run", "--no-watch")):
         assert chimera(step[0], study, *step[1:]).code == 0
     rated(chimera, study, "rules")
-    assert chimera("rate", study, "--sample", 2).code == 0
+    assert chimera("rate", "sample", study, "--size", 2).code == 0
     ran = chimera("rate", study, "--rater", "small", "--only", "gate-1", "--json")
     counts = json.loads(ran.out)["tally"]
     assert (ran.code, counts["items"], counts["attempts"]) == (0, 2, 2)
@@ -157,23 +157,69 @@ sample = 2
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--rater", "nobody"), "unknown rater 'nobody'"),
-        (("--rater", "human:ann"), "human:ann is a person"),
-        (("--only", "gate-9"), "unknown sample 'gate-9'; known: none has been drawn"),
-        (("--sample", 99, "--for", "calibration"), "a sample of 99 can't be drawn from 8 items"),
-        (("--sample", 3), "decided on every conversation"),
-        (("--speaker", "all"), "leave out --speaker"),
-        (("--import-packet", "nothing.csv"), "needs --rater human:NAME"),
-        (("--import-packet", "nothing.csv", "--rater", "human:ann"), "can't be read"),
-        (("--sample", 3, "--export-packet", "x"), "one at a time"),
+        ("run STUDY --rater nobody", "unknown rater 'nobody'"),
+        ("run STUDY --rater human:ann", "human:ann is a person"),
+        ("run STUDY --only gate-9", "unknown sample 'gate-9'; known: none has been drawn"),
+        ("run STUDY --speaker all", "leave out --speaker"),
+        ("sample STUDY --size 99 --for calibration", "a sample of 99 can't be drawn from 8 items"),
+        ("sample STUDY --for calibration", "needs --size"),
+        ("sample STUDY --size 3", "decided on every conversation"),
+        ("import STUDY nothing.csv", "needs --rater human:NAME"),
+        ("import STUDY nothing.csv --rater human:ann", "can't be read"),
+        ("STUDY --sample 3 --export-packet x", "--sample and --export-packet can't be combined"),
+        ("STUDY --adjudicate", "Missing argument 'NAME'"),
     ],
 )
-def test_what_can_not_be_done_is_said_in_one_sentence(
-    chimera: Chimera, make_rated: Callable[..., Path], arguments: tuple[Any, ...], complaint: str
+def test_impossible_requests_are_rejected_in_one_sentence(
+    chimera: Chimera, make_rated: Callable[..., Path], arguments: str, complaint: str
 ) -> None:
-    ran = chimera("rate", make_rated(), *arguments)
+    study = str(make_rated())
+    ran = chimera("rate", *(study if word == "STUDY" else word for word in arguments.split()))
     assert ran.code == 2
     assert complaint in ran.err
+
+
+# What was an option of `rate`, and the subcommand that does it now.
+FORMER = {
+    "STUDY --sample 2 --for calibration --by=condition --seed 3 --json": (
+        "sample STUDY --seed 3 --json --size 2 --for calibration --by condition"
+    ),
+    "STUDY --for gate": "sample STUDY --for gate",
+    "STUDY --export-packet FOLDER --seed 4": "packet STUDY --seed 4 FOLDER",
+    "STUDY --rater human:ann --import-packet FOLDER/ratings.csv": (
+        "import STUDY --rater human:ann FOLDER/ratings.csv"
+    ),
+    "STUDY --invite bob --json": "invite STUDY --json bob",
+    "STUDY --invite cid --adjudicate": "invite STUDY cid --adjudicate",
+    "STUDY --rater judge --attack": "attack STUDY --rater judge",
+}
+
+
+def test_former_options_do_the_same_and_name_their_subcommand(
+    chimera: Chimera, make_rated: Callable[..., Path], tmp_path: Path
+) -> None:
+    study, folder = make_rated(steps=("rate rules",)), tmp_path / "packet"
+
+    def spell(arguments: str) -> str:
+        return arguments.replace("STUDY", str(study)).replace("FOLDER", str(folder))
+
+    for former, now in FORMER.items():
+        if "--import-packet" in former:
+            filled(folder, lambda row: "0")
+        ran = chimera("rate", *spell(former).split())
+        assert (ran.code == 0) != ("--adjudicate" in former), ran.err  # no gate is decided here
+        said = ran.err.replace(" --allow-code", "")
+        assert f"is deprecated; use `chimera rate {spell(now)}`" in said
+        assert ran.err.count("deprecated") == 1
+
+
+@pytest.mark.parametrize("place", ["run", ""])
+def test_a_study_is_rated_with_and_without_naming_the_subcommand(
+    chimera: Chimera, make_rated: Callable[..., Path], place: str
+) -> None:
+    ran = chimera("rate", *place.split(), "--json", make_rated())
+    assert (ran.code, ran.json["newly_rated"]) == (0, 8)
+    assert "deprecated" not in ran.err
 
 
 def test_a_study_is_audited_as_its_plan_says(
@@ -190,13 +236,13 @@ def test_a_second_attempt_has_its_own_sample_and_moves_the_first_record_aside(
     twice = ('raters = ["rules", "judge"]', 'raters = ["rules", "judge"]\nsample = 4\nattempts = 2')
     study = make_rated(twice, judge("contrary"), steps=BOTH)
     for _ in (1, 2):
-        assert chimera("rate", study, "--for", "gate").code == 0
+        assert chimera("rate", "sample", study, "--for", "gate").code == 0
         assert chimera("audit", study).code == 1
     first = json.loads((study / "audit" / "attempt-1" / "gate-record.json").read_text("utf-8"))
     second = json.loads((study / "audit" / "gate-record.json").read_text("utf-8"))
     assert first["audit"]["gate"]["population"].startswith("gate-1: 4 of 8")
     assert second["audit"]["gate"]["population"].startswith("gate-2: 4 of 4")
-    ran = chimera("rate", study, "--sample", 4)
+    ran = chimera("rate", "sample", study, "--size", 4)
     assert ran.code == 2
     assert "allows 2 attempts" in ran.err
 
@@ -205,7 +251,7 @@ def test_calibration_may_be_compared_as_often_as_one_likes(
     chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
     study = make_rated(steps=BOTH)
-    assert chimera("rate", study, "--sample", 4, "--for", "calibration").code == 0
+    assert chimera("rate", "sample", study, "--size", 4, "--for", "calibration").code == 0
     for _ in range(2):
         ran = chimera("audit", study, "--only", "calibration-1", "--json")
         assert (ran.code, json.loads(ran.out)["n_valid"]) == (0, 4)
@@ -253,8 +299,8 @@ def test_a_person_rates_by_packet_and_the_gate_counts_it(
     agreement = ("[gate]\n", '[gate]\nstatistic = "agreement"\n')
     study = make_rated(agreement, HUMAN, steps=("rate rules",))
     packet = tmp_path / "packet"
-    assert chimera("rate", study, "--export-packet", packet, "--seed", 4).code == 0
-    back = ("rate", study, "--rater", "human:ann", "--import-packet")
+    assert chimera("rate", "packet", study, packet, "--seed", 4).code == 0
+    back = ("rate", "import", "--rater", "human:ann", study)
     wrong = chimera(*back, filled(packet, lambda row: "maybe"))
     assert (wrong.code, "a label is 0, 1 or blank" in wrong.err) == (2, True)
     assert chimera("audit", study).code == 2
@@ -296,16 +342,14 @@ def test_a_rater_is_attacked_from_the_command_line(
     chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
     study = make_rated()
-    shown = chimera("rate", study, "--rater", "judge", "--attack")
+    shown = chimera("rate", "attack", study, "--rater", "judge")
     assert shown.code == 0
     for words in ("asked twice", "labels turned round", "orders 0", "pleads", "flip rate"):
         assert words in shown.out
     assert "checked on 8 conversations" in shown.out + shown.err
-    told = chimera("rate", study, "--rater", "judge", "--attack", "--json")
+    told = chimera("rate", "attack", study, "--rater", "judge", "--json")
     report = json.loads(told.out)["report"]
     assert len(report["attacks"]) == 8
     assert report["position"]["flip_rate"] == 0
     retest = load_retest(Study(study), find_rater(Study(study), "judge"))
     assert retest == (8, 8 - report["undisturbed"]["flips"])
-    both = chimera("rate", study, "--attack", "--sample", "3")
-    assert (both.code, "one at a time" in both.err) == (2, True)

@@ -1,14 +1,13 @@
-"""`chimera rate` and `chimera rubric`: label conversations, and see what labels go by.
+"""`chimera rate` and `chimera rubric`: label conversations by a rubric."""
 
-Those of logs are labelled by the rules, those of a study by any rater.
-"""
-
+import shlex
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import wraps
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from rich.table import Table
@@ -17,7 +16,10 @@ from rich.text import Text
 from chimeralab.cli.main import SuggestingGroup
 from chimeralab.cli.options import (
     CODE_OPTION,
+    JSON_OPTION,
     LOG_OPTIONS,
+    STUDY_ARGUMENT,
+    Decorator,
     ask_consent,
     is_study,
     read_logs,
@@ -25,6 +27,7 @@ from chimeralab.cli.options import (
 )
 from chimeralab.cli.terminal import err, out, sanitize, say, speaker_label, with_progress
 from chimeralab.core.errors import InputError
+from chimeralab.core.extras import need
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import percent
 from chimeralab.core.tables import Columns, open_table
@@ -40,95 +43,133 @@ from chimeralab.rating.rubric import (
 from chimeralab.rating.rules import NAME as RULES
 from chimeralab.rating.rules import rate_by_rules
 
+if TYPE_CHECKING:
+    from chimeralab.study import Study
+
 COLUMNS: Columns = {
     "id": str, "rater": str, "label": int, "reason": str, "turns": str, "step": str,
     "kinds": str, "rubric": str,
 }  # fmt: skip
 FILE = click.Path(dir_okay=False, path_type=Path)
-ACTIONS = ("sample", "export_packet", "import_packet", "invite", "attack")
-OF_STUDIES = ("rater", "only", "seed", "purpose", "by", "allow_code", "adjudicate", *ACTIONS)
-OF_LOGS = ("format", "speaker", "rubric", "out")
+STUDY_ONLY, LOGS_ONLY = ("rater", "only", "allow_code"), ("format", "speaker", "rubric", "out")
+
+# Former options of `rate` and the subcommands that replace them; they work for one more version.
+MOVED = {
+    "--sample": "sample --size VALUE",
+    "--for": "sample --for VALUE",
+    "--by": "sample --by VALUE",
+    "--export-packet": "packet VALUE",
+    "--import-packet": "import VALUE",
+    "--invite": "invite VALUE",
+    "--adjudicate": "invite --adjudicate",
+    "--attack": "attack",
+}
+
+RATER_OPTION = click.option(
+    "--rater",
+    metavar="NAME",
+    help="The rater of a study: rules (default), or a model or rater of its plan.",
+)
+ONLY_OPTION = click.option("--only", metavar="SAMPLE", help="Only this sample of a study.")
+SEED_OPTION = click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 
 
-@click.command()
-@with_options(*LOG_OPTIONS[:-1])  # rating needs no vectors, so there is no cache of them to name
+class RateGroup(SuggestingGroup):
+    """Runs `rate run PATH...` for `rate PATH...`, and accepts the options in MOVED."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = add_subcommand(args)
+        return super().parse_args(ctx, args)
+
+
+def add_subcommand(args: list[str]) -> list[str]:
+    """Put the subcommand in front: that of an option in MOVED, otherwise `run`.
+
+    >>> add_subcommand(["logs", "--json"])
+    ['run', 'logs', '--json']
+    """
+    command, moved, kept, added = "run", "", list[str](), list[str]()
+    words = iter(args)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name not in MOVED:
+            kept.append(word)
+            continue
+        target, *spelling = MOVED[name].split()
+        if moved and target != command:
+            raise InputError(f"{moved} and {name} can't be combined")
+        command, moved = target, moved or name
+        if "VALUE" in spelling:
+            spelling[-1:] = [value] if equals else [next(words, "")]
+        added += spelling
+    result = [command, *kept, *added]
+    if moved:
+        say(f"{moved} is deprecated; use `chimera rate {shlex.join(result)}`")
+    return result
+
+
+@click.group(cls=RateGroup)
+def rate() -> None:
+    """Label conversations: 1 for a loop, 0 for none.
+
+    `chimera rate PATH...` is short for `chimera rate run PATH...`. Logs are rated by the rules. A
+    study is rated by the rules, by models and raters of its plan, and by people, who rate a
+    packet of files or in the browser.
+
+    \b
+    Examples:
+      chimera rate talks.jsonl                      label a log by the rules
+      chimera rate mine --rater judge               have a model of the plan rate a study
+      chimera rate sample mine --for gate           draw the sample of the gate
+      chimera rate invite mine ann                  invite a person to rate in the browser
+    """
+
+
+@rate.command()
+@with_options(*LOG_OPTIONS[:-1])  # without --cache: rating needs no vectors
 @click.option(
     "--rubric",
     type=FILE,
-    help="A rubric of your own. Default: the one that comes with the lab, or that of the study.",
+    help="A rubric of your own. Default: the built-in one, or that of the study.",
 )
 @click.option(
     "--out",
     type=FILE,
-    help="Also write them to a .jsonl, .csv or .parquet file; `chimera audit` reads the first two.",
+    help="Also write the labels to a .jsonl, .csv or .parquet file; `chimera audit` reads the "
+    "first two.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per conversation and line.")
-@click.option(
-    "--rater",
-    metavar="NAME",
-    help="In a study: rules (default), a model or rater of the plan, human:NAME for a packet.",
-)
-@click.option("--only", metavar="SAMPLE", help="In a study: rate only this sample.")
-@click.option("--sample", type=click.IntRange(1), help="In a study: draw this many items.")
-@click.option("--seed", type=int, help="Seed of a packet or a calibration sample. [default: 0]")
-@click.option(
-    "--for",
-    "purpose",
-    type=click.Choice(["gate", "calibration"]),
-    help="What a sample is for; the two never share an item. The plan says how the "
-    "gate's is drawn. [default: gate]",
-)
-@click.option(
-    "--by",
-    type=click.Choice(["condition", "verdict"]),
-    help="In proportion to conditions, or balanced on the verdict. [default: condition]",
-)
-@click.option(
-    "--export-packet",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="In a study: write a blinded packet for people into this new folder.",
-)
-@click.option(
-    "--invite",
-    metavar="NAME",
-    help="In a study: invite a person to rate in the browser, and print their link for the "
-    "server that `chimera view STUDY` starts.",
-)
-@click.option(
-    "--adjudicate",
-    is_flag=True,
-    default=None,
-    help="With --invite: to settle what the raters of the decided gate differ on.",
-)
-@click.option(
-    "--attack",
-    is_flag=True,
-    default=None,
-    help="In a study: ask the rater twice, with the labels turned round and with orders put "
-    "into the conversations, on --only SAMPLE or 20 conversations; prints and stores how many "
-    "labels change. Eleven ratings per conversation.",
-)
-@click.option(
-    "--import-packet",
-    type=FILE,
-    help="In a study: import the filled sheet of a packet, with --rater human:NAME.",
-)
-@CODE_OPTION
-def rate(**options: Any) -> None:
-    """Label conversations: 1 for a loop, 0 for none.
+@with_options(RATER_OPTION, ONLY_OPTION, CODE_OPTION)
+def run(**options: Any) -> None:
+    """Label logs by the rules, or have a rater label a study.
 
     PATH is a log, a folder of logs, a pattern, - for standard input, or a study. Every label comes
-    with one sentence that names the turns which decided it.
+    with one sentence that names the turns which decided it. In a study, labels are stored, and a
+    rater labels each conversation once.
 
-    Logs are rated by the rules. In a study the rules, models of the plan and people rate; labels
-    are stored there, and what a rater has rated is not rated again.
+    \b
+    Examples:
+      chimera rate run talks.jsonl --out ratings.csv
+      chimera rate run mine --rater judge --only gate-1
     """
-    if is_study(options["paths"]):
+    in_study = is_study(options["paths"])
+    wrong = LOGS_ONLY if in_study else STUDY_ONLY
+    given = next((name for name in wrong if options[name] is not None), None)
+    if in_study:
+        if given:
+            raise InputError(f"a study is rated as its plan says: leave out {_flag(given)}")
         _rate_study(options)
         return
-    given = next((name for name in OF_STUDIES if options[name] is not None), None)
     if given and (given, options["rater"]) != ("rater", RULES):
-        raise InputError(f"{_flag(given)} is for a study; name the folder of one")
+        raise InputError(f"{_flag(given)} needs a study; name its folder")
+    _rate_logs(options)
+
+
+def _rate_logs(options: dict[str, Any]) -> None:
     rubric = load_rubric(options["rubric"] or BUILT_IN)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("conversation", overflow="fold", max_width=max(20, out.width // 3))
@@ -162,32 +203,25 @@ def rate(**options: Any) -> None:
     )
 
 
-def _rate_study(options: dict[str, Any]) -> None:
-    """Do the one thing that was asked for, and print it."""
-    # Imported here: rating a log needs no study and should start at once.
+def _open_study(path: str | Path, options: dict[str, Any]) -> "Study":
+    """Open a study, and ask now for consent to what its plan, or a model that rates, will do."""
+    # Imported here: rating a log needs no study and should start quickly.
+    need("lab")
     from chimeralab.study import Study  # noqa: PLC0415
     from chimeralab.study.subjects import allow_keys  # noqa: PLC0415
 
-    given = next((name for name in OF_LOGS if options[name] is not None), None)
-    if given:
-        raise InputError(f"a study is rated as its plan says: leave out {_flag(given)}")
-    asked = [name for name in ACTIONS if options[name] is not None]
-    if options["purpose"] == "gate" and not asked:
-        asked = ["sample"]  # its size stands in the plan
-    if options["adjudicate"] and asked != ["invite"]:
-        raise InputError("--adjudicate goes with --invite NAME: who settles it?")
-    if len(asked) > 1:
-        raise InputError(f"{_flag(asked[0])} and {_flag(asked[1])} are two things: one at a time")
-    study = Study(options["paths"][0], ask_consent(options["allow_code"]))
-    plan, rater = study.plan, options["rater"]
-    if rater in plan.models:  # here, as it can't ask while it shows what is rated
-        allow_keys(replace(plan, models={rater: plan.models[rater]}))
-    result = WORK[asked[0] if asked else "rater"](study, options)
-    if options["as_json"]:
-        click.echo(json_text(result))
+    study, rater = Study(path, ask_consent(options["allow_code"])), options.get("rater") or ""
+    if rater in study.plan.models:
+        allow_keys(replace(study.plan, models={rater: study.plan.models[rater]}))
+    return study
 
 
-def _ask(study: Any, options: dict[str, Any]) -> dict[str, Any]:
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _rate_study(options: dict[str, Any]) -> None:
+    study = _open_study(options["paths"][0], options)
     from chimeralab import pipeline  # noqa: PLC0415
 
     rater, numbers = options["rater"] or RULES, count(1)
@@ -202,25 +236,185 @@ def _ask(study: Any, options: dict[str, Any]) -> dict[str, Any]:
     say(f"{done.rater} ({done.about}): {done.newly_rated} newly rated, {counts['items']} in all")
     say(f"{done.ones} labelled 1, {done.zeros} labelled 0, {counts['nulls']} without a label")
     if counts["attempts"]:
-        came = (f"{counts[how]} {how}" for how in ("clean", "repaired", "unreadable", "failed"))
-        say(f"{counts['attempts']} answers: {', '.join(came)}")
+        outcomes = (f"{counts[how]} {how}" for how in ("clean", "repaired", "unreadable", "failed"))
+        say(f"{counts['attempts']} answers: {', '.join(outcomes)}")
     if done.stopped:
         raise InputError(f"stopped: {done.stopped}; {done.left} conversations are left to rate")
     if done.unanswered:
         raise InputError(
             f"{done.unanswered} conversations got no answer from {done.rater}; run this again"
         )
-    return done.as_dict()
+    if options["as_json"]:
+        click.echo(json_text(done.as_dict()))
 
 
-def _attack(study: Any, options: dict[str, Any]) -> dict[str, Any]:
+def study_command(name: str, *parameters: Decorator) -> Decorator:
+    """Make a function of a study and its options a subcommand; --json prints what it returns."""
+
+    def decorate(work: Callable[..., dict[str, Any]]) -> click.Command:
+        @wraps(work)
+        def command(path: Path, **options: Any) -> None:
+            result = work(_open_study(path, options), options)
+            if options["as_json"]:
+                click.echo(json_text(result))
+
+        shared = (STUDY_ARGUMENT, *parameters, JSON_OPTION, CODE_OPTION)
+        return rate.command(name)(with_options(*shared)(command))
+
+    return decorate
+
+
+@study_command(
+    "sample",
+    click.option("--size", type=click.IntRange(1), help="How many. Default: as the gate says."),
+    click.option(
+        "--for",
+        "purpose",
+        type=click.Choice(["gate", "calibration"]),
+        default="gate",
+        show_default=True,
+        help="What the sample is for. The plan declares the size and the seed of the gate's.",
+    ),
+    click.option(
+        "--by",
+        type=click.Choice(["condition", "verdict"]),
+        help="In proportion to conditions, or balanced on the verdict. [default: condition]",
+    ),
+    click.option("--seed", type=int, help="Seed of a calibration sample. [default: 0]"),
+)
+def sample(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
+    """Draw conversations to rate; samples never overlap.
+
+    \b
+    Examples:
+      chimera rate sample mine --size 40 --for calibration
+      chimera rate sample mine --for gate
+    """
+    from chimeralab.rating.samples import draw  # noqa: PLC0415
+
+    kind, size, seed, by = (options[name] for name in ("purpose", "size", "seed", "by"))
+    gate = study.plan.extras["gate"]
+    if kind == "calibration" and size is None:
+        raise InputError("a calibration sample needs --size N")
+    if kind == "gate" and gate.declared:
+        if seed is not None:
+            raise InputError("the plan declares the seed of the gate's sample: leave out --seed")
+        size, seed, by = size or gate.sample, gate.seed, by or gate.by
+    drawn = draw(study, kind, size, seed or 0, by or "condition")
+    say(f"{drawn}; rate it with --only {drawn.name}")
+    return drawn.as_dict()
+
+
+@study_command(
+    "packet",
+    click.argument("folder", type=click.Path(file_okay=False, path_type=Path)),
+    ONLY_OPTION,
+    SEED_OPTION,
+)
+def packet(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
+    """Write a blinded packet for a person to rate offline.
+
+    A new FOLDER gets a page to rate on and a sheet to fill in, which `chimera rate import` reads.
+
+    \b
+    Example:
+      chimera rate packet mine packet --only gate-1
+    """
+    from chimeralab.rating.raters import export_study_packet  # noqa: PLC0415
+
+    folder = options["folder"]
+    key = export_study_packet(study, folder, options["only"], options["seed"])
+    say(f"packet {key.packet} with {len(key.entries)} sheets written to {folder}")
+    return {"packet": key.packet, "sheets": len(key.entries), "folder": str(folder)}
+
+
+@study_command(
+    "import",
+    click.argument("sheet", type=FILE),
+    click.option("--rater", metavar="human:NAME", help="Who filled in the sheet."),
+)
+def import_sheet(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
+    """Store the labels of a packet's filled sheet.
+
+    SHEET is the packet's ratings.csv. All of its labels are stored, or none.
+
+    \b
+    Example:
+      chimera rate import mine packet/ratings.csv --rater human:ann
+    """
+    from chimeralab.rating.raters import import_study_packet  # noqa: PLC0415
+
+    rater = options["rater"]
+    if not rater:
+        raise InputError("an import needs --rater human:NAME: who filled in the sheet?")
+    ratings, repeated = import_study_packet(study, options["sheet"], rater)
+    stored, blank = len(ratings), sum(each.label is None for each in ratings)
+    again = [same for same in repeated.values() if same is not None]
+    say(f"{rater}: {stored} stored, {blank} left blank")
+    say(f"of {len(again)} shown twice, {sum(again)} got the same label again")
+    return {"rater": rater, "stored": stored, "blank": blank}
+
+
+@study_command(
+    "invite",
+    click.argument("name"),
+    click.option(
+        "--adjudicate",
+        is_flag=True,
+        help="Have them decide what the raters of the decided gate disagree on.",
+    ),
+    ONLY_OPTION,
+)
+def invite(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
+    """Invite a person to rate in the browser.
+
+    Prints a link for the server that `chimera view STUDY` starts. Inviting someone again replaces
+    their link and keeps their work.
+
+    \b
+    Examples:
+      chimera rate invite mine ann
+      chimera rate invite mine cid --adjudicate
+    """
+    from chimeralab.rating.invitations import RatingService  # noqa: PLC0415
+    from chimeralab.web.serving import PORT  # noqa: PLC0415
+
+    task: Literal["rate", "adjudicate"] = "adjudicate" if options["adjudicate"] else "rate"
+    with RatingService(study) as service:
+        token = service.invite(options["name"], options["only"], task)
+        invitation = service.find_invitation(token)
+        assert invitation is not None
+        sheets = len(service.session(invitation).sheets)
+    link = f"http://127.0.0.1:{PORT}/rate?token={token}"
+    say(f"{invitation.rater}: {sheets} sheets to {task}, of {invitation.sample or 'all finished'}")
+    if not options["as_json"]:
+        click.echo(link)
+    say(
+        f"start `chimera view {study.path}` and send them this link, which is shown once. If you "
+        "start it with --host or --port, change the address."
+    )
+    return {"rater": invitation.rater, "task": task, "sheets": sheets, "link": link}
+
+
+@study_command("attack", RATER_OPTION, ONLY_OPTION, SEED_OPTION)
+def attack(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
+    """Measure how often a rater's labels flip under attack.
+
+    The rater is asked twice, with the labels in the other order, and with each of eight attacks
+    put into the conversations of --only SAMPLE, or 20 of them: eleven ratings per conversation.
+    The flip rates are printed and stored.
+
+    \b
+    Example:
+      chimera rate attack mine --rater judge
+    """
     from chimeralab import pipeline  # noqa: PLC0415
 
     rater = options["rater"] or RULES
     with err.status(f"{sanitize(rater)} is being checked"):
-        done = pipeline.attack(study, rater, options["only"], options["seed"] or 0)
+        done = pipeline.attack(study, rater, options["only"], options["seed"])
     report = done.report
-    assert report is not None  # one that was stopped has raised
+    assert report is not None  # a check that was stopped raises
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("asked", "items", "flips", "as the attack wants", "no label", "flip rate"):
         table.add_column(heading, justify="left" if heading == "asked" else "right")
@@ -235,77 +429,6 @@ def _attack(study: Any, options: dict[str, Any]) -> dict[str, Any]:
     return done.as_dict()
 
 
-def _sample(study: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from chimeralab.rating.samples import draw  # noqa: PLC0415
-
-    kind, size, seed, by = (options[name] for name in ("purpose", "sample", "seed", "by"))
-    gate = study.plan.extras["gate"]
-    if kind != "calibration" and gate.declared:
-        if seed is not None:
-            raise InputError("the seed of the gate's sample stands in the plan: leave out --seed")
-        size, seed, by = size or gate.sample, gate.seed, by or gate.by
-    drawn = draw(study, kind or "gate", size, seed or 0, by or "condition")
-    say(f"{drawn}; rate it with --only {drawn.name}")
-    return drawn.as_dict()
-
-
-def _hand_out(study: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from chimeralab.rating.raters import export_study_packet  # noqa: PLC0415
-
-    folder = options["export_packet"]
-    key = export_study_packet(study, folder, options["only"], options["seed"] or 0)
-    say(f"packet {key.packet} with {len(key.entries)} sheets written to {sanitize(str(folder))}")
-    return {"packet": key.packet, "sheets": len(key.entries), "folder": str(folder)}
-
-
-def _take_back(study: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from chimeralab.rating.raters import import_study_packet  # noqa: PLC0415
-
-    if not options["rater"]:
-        raise InputError("--import-packet needs --rater human:NAME: who filled it in?")
-    ratings, repeated = import_study_packet(study, options["import_packet"], options["rater"])
-    stored, blank = len(ratings), sum(each.label is None for each in ratings)
-    again = [same for same in repeated.values() if same is not None]
-    say(f"{options['rater']}: {stored} stored, {blank} left blank")
-    say(f"of {len(again)} shown twice, {sum(again)} got the same label again")
-    return {"rater": options["rater"], "stored": stored, "blank": blank}
-
-
-def _invite(study: Any, options: dict[str, Any]) -> dict[str, Any]:
-    from chimeralab.rating.invitations import RatingService  # noqa: PLC0415
-    from chimeralab.web.serving import PORT  # noqa: PLC0415
-
-    with RatingService(study) as service:
-        task: Literal["rate", "adjudicate"] = "adjudicate" if options["adjudicate"] else "rate"
-        token = service.invite(options["invite"], options["only"], task)
-        invitation = service.find_invitation(token)
-        assert invitation is not None
-        sheets = len(service.session(invitation).sheets)
-    link = f"http://127.0.0.1:{PORT}/rate?token={token}"
-    say(f"{invitation.rater}: {sheets} sheets to {task}, of {invitation.sample or 'all finished'}")
-    if not options["as_json"]:
-        click.echo(link)
-    say(
-        f"start `chimera view {study.path}` and hand them this link; it is shown only now, and "
-        "another --invite replaces it. With --host or --port, put that address in its place."
-    )
-    return {"rater": invitation.rater, "task": task, "sheets": sheets, "link": link}
-
-
-WORK: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
-    "rater": _ask,
-    "sample": _sample,
-    "export_packet": _hand_out,
-    "import_packet": _take_back,
-    "invite": _invite,
-    "attack": _attack,
-}
-
-
-def _flag(name: str) -> str:
-    return "--for" if name == "purpose" else f"--{name.replace('_', '-')}"
-
-
 @click.group(cls=SuggestingGroup)
 def rubric() -> None:
     """Show the rubric that raters follow, or lock one of your own."""
@@ -315,7 +438,7 @@ def rubric() -> None:
 @click.argument("file", type=FILE, default=BUILT_IN, required=False)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def show(file: Path, as_json: bool) -> None:
-    """Print a rubric: ours, or the one in FILE. A locked one that was changed is refused."""
+    """Print a rubric: the built-in one, or that in FILE. A locked one must be unchanged."""
     loaded = load_rubric(file)
     if as_json:
         click.echo(json_text(loaded.as_dict()))
@@ -328,6 +451,6 @@ def show(file: Path, as_json: bool) -> None:
 @rubric.command()
 @click.argument("file", type=FILE)
 def lock(file: Path) -> None:
-    """Lock a calibrated rubric: its hash goes into a .lock file beside it."""
+    """Lock a calibrated rubric: its hash goes into a .lock file next to it."""
     locked = lock_rubric(file)
     say(f"{locked.name} {locked.version} is locked, sha256 {locked.sha256}")

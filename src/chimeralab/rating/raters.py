@@ -302,7 +302,7 @@ def rate_study(
     study.checked_lock()
     who = find_rater(study, name)
     if who.open is None:
-        raise InputError(f"{name} is a {who.about.kind}: use --export-packet, then --import-packet")
+        raise InputError(f"{name} is a {who.about.kind}: use `chimera rate packet` or `invite`")
     with open_store(study) as db:
         known = candidates(study)
         if not known:

@@ -237,7 +237,7 @@ def _check_gate_sample(study: Study, asked: Mapping[str, Any], earlier: Sequence
     """Refuse a gate's sample that the plan does not allow, or that comes too early."""
     gate: GateTable = study.plan.extras["gate"]
     if not gate.declared:
-        raise InputError("the plan declares no gate; draw --for calibration, or declare [gate]")
+        raise InputError("the plan declares no gate; declare [gate], or draw --for calibration")
     if asked["seed"] != gate.seed:
         raise InputError(f"the sample of the gate is drawn by the seed of the plan, {gate.seed}")
     if (asked["size"], asked["by"]) != (gate.sample, gate.by):

@@ -206,7 +206,7 @@ def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Item]) -> Sa
         return drawn[-1]
     if gate.sample is not None:
         raise InputError(
-            f"no gate sample has been drawn; `chimera rate {study.path} --for gate` draws it"
+            f"no gate sample has been drawn; `chimera rate sample {study.path} --for gate` draws it"
         )
     taken = {item for sample in samples for item in sample.ids}
     items = [item for item in known if item not in taken]
