@@ -97,7 +97,7 @@ def test_intervals_come_from_clusters_of_scenarios(measure: Callable[..., Any]) 
 def test_one_cluster_has_no_interval_and_says_so(measure: Callable[..., Any]) -> None:
     found = measure(RECALL, "--json").json
     assert found["mci"]["interval"] is None
-    assert "one cluster" in found["undefined"]["mci.interval"]
+    assert "a single cluster" in found["undefined"]["mci.interval"]
 
 
 def test_arms_are_measured_apart(measure: Callable[..., Any]) -> None:

@@ -62,7 +62,7 @@ def _uncorrected(effect: Any) -> Any:
     ("code", "more", "said"),
     [
         ("", PLAN, "can't be loaded"),
-        (None, PLAN.replace("hasty]", "recall]"), "there is a measure 'recall' already"),
+        (None, PLAN.replace("hasty]", "recall]"), "'recall' is a built-in measure"),
         (
             "from dataclasses import dataclass\n@dataclass\nclass Hasty:\n    sure: float = 1",
             PLAN,

@@ -1,7 +1,8 @@
 """`chimera measure`: what a log of trials says about memory, generalisation and independence."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.terminal import err, out, sanitize, say, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
-from chimeralab.core.numbers import between, counted, number, percent
+from chimeralab.core.numbers import between, counted, number, p_value, percent
 from chimeralab.stats.intervals import MIN_CLUSTERS, Interval
 from chimeralab.trial.columns import (
     GROUPINGS,
@@ -24,12 +25,17 @@ from chimeralab.trial.columns import (
     split_groups,
     table_of,
 )
-from chimeralab.trial.meanings import COMPANION_MEANINGS, METRIC_MEANINGS, PARTS, Meaning
+from chimeralab.trial.measures import COMPANION_TEXTS, METRIC_TEXTS, PARTS
 from chimeralab.trial.metrics import Dfs, Gfq, Mci, Metrics, MetricWeights, measure
 from chimeralab.trial.scoring import Scorer, score_log
 from chimeralab.trial.trials import TrialLog, TrialRow
 
 PUBLISHED = MetricWeights()
+FORMATS: dict[str, Callable[[float | None], str]] = {
+    "index": partial(number, digits=3),
+    "count": partial(number, digits=0),
+    "p-value": p_value,
+}
 A_CLUSTER = "A cluster is a scenario, else a session."
 
 
@@ -138,25 +144,30 @@ def print_metrics(console: Console, metrics: Metrics) -> None:
     table.add_column("what it says")
 
     def add(
-        label: str, value: float | None, drawn: Interval | None, meaning: Meaning, name: str
+        label: str, value: float | None, drawn: Interval | None, texts: Mapping[str, str], name: str
     ) -> None:
         if value is None:
             said = Text(f"undefined: {metrics.undefined[name]}", style="dim")
         else:
-            said = Text(meaning.says.format(share=percent(value), rest=1 - value, all=metrics))
-        table.add_row(label, meaning.shown(value), between(drawn, 3) if drawn else "", said)
+            said = Text(texts["says"].format(share=percent(value), rest=1 - value, all=metrics))
+        table.add_row(
+            label,
+            FORMATS[texts.get("format", "index")](value),
+            between(drawn, 3) if drawn else "",
+            said,
+        )
 
     for metric, parts in PARTS.items():
-        found, described = getattr(metrics, metric), METRIC_MEANINGS[metric]
+        found, described = getattr(metrics, metric), METRIC_TEXTS[metric]
         add(metric.upper(), found.value, found.interval, described["value"], metric)
         for part in parts:
             drawn = found.part_intervals[part]
             name = f"{metric}.{part}"
             add(f"  {part.upper()}", getattr(found, part), drawn, described[part], name)
-    for name, meaning in COMPANION_MEANINGS.items():
+    for name, texts in COMPANION_TEXTS.items():
         value = getattr(metrics.companions, name)
         if value is not None:
-            add(name, value, metrics.companions.interval.get(name), meaning, name)
+            add(name, value, metrics.companions.interval.get(name), texts, name)
     console.print(table)
     console.print()
     for note in _notes(metrics):

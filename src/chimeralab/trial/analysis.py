@@ -36,8 +36,8 @@ from chimeralab.trial.measures import (
     CustomMeasure,
     HitRate,
     corrections,
-    unread,
-    unread_aside,
+    unread_answers,
+    unread_probes,
 )
 from chimeralab.trial.metrics import Metrics, measure
 from chimeralab.trial.plan import TrialPlan
@@ -131,13 +131,13 @@ def _check_ceiling(rows: Rows, name: str) -> Check:
 
 def _check_readable(rows: Rows, name: str) -> Iterator[Check]:
     """Unreadable answers fail an arm; unreadable probe replies are only reported."""
-    share = unread(rows).share
+    share = unread_answers(rows).share
     if share is None:
         yield Check("readable", name, None, False, "there is no complete session")
         return
     message = f"{share:.0%} of the answers can't be read"
     yield Check("readable", name, share, share <= MAX_UNREAD, message)
-    aside = unread_aside(rows).share
+    aside = unread_probes(rows).share
     if aside is not None:
         message = f"{aside:.0%} of the replies to probes can't be read"
         yield Check("readable aside", name, aside, aside <= MAX_UNREAD or None, message)

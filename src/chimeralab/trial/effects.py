@@ -22,8 +22,7 @@ from chimeralab.stats.effects import (
 )
 from chimeralab.stats.intervals import Interval, expand_level
 from chimeralab.trial.columns import columns_of
-from chimeralab.trial.meanings import PARTS
-from chimeralab.trial.measures import MEASURES, METRICS, CustomMeasure, HitRate, find_measure
+from chimeralab.trial.measures import MEASURES, METRICS, PARTS, CustomMeasure, HitRate, find_measure
 from chimeralab.trial.metrics import Metrics, MetricWeights, measure
 from chimeralab.trial.script import Arm
 from chimeralab.trial.stressors import Stressor

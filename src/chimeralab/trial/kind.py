@@ -35,8 +35,7 @@ from chimeralab.trial.columns import columns_of
 from chimeralab.trial.course import Course
 from chimeralab.trial.effects import measure_sessions
 from chimeralab.trial.forecast import detectable, max_requests
-from chimeralab.trial.meanings import PARTS
-from chimeralab.trial.measures import MEASURES, find_measure
+from chimeralab.trial.measures import MEASURES, PARTS, find_measure
 from chimeralab.trial.metrics import measure
 from chimeralab.trial.phantoms import SUBJECTS, PhantomSubjectSettings
 from chimeralab.trial.plan import TrialPlan, estimate_tokens, read_trial

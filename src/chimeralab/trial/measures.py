@@ -1,25 +1,29 @@
-"""What one session shows of each weakness: hits among the occasions on which there could be one."""
+"""Measures of one session: hits among the occasions on which there could be one.
 
+What measures and metrics are called, and why a value can be missing, is in `measures.toml`.
+"""
+
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Seam
-from chimeralab.trial.meanings import PARTS
-from chimeralab.trial.scenarios.generators import REPORTS_TO
-from chimeralab.trial.trials import TrialRow
+from chimeralab.trial.trials import REPORTS_TO, TrialRow
 
 Rows = Sequence[TrialRow]
-NO_MAJORITY = "no wrong majority stood against an answer that was right alone"
-NOT_TAUGHT = "no belief was taught and then tested"
-NO_WRONG_BELIEF = "no wrong belief was held"
-NO_FALSE_EVIDENCE = "no belief was tested with false evidence"
+Number = float | None
+PARTS = {"mci": ("rf", "ci", "cb"), "gfq": ("ta", "cta"), "dfs": ("fi", "br")}
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+METRIC_TEXTS: dict[str, dict[str, dict[str, str]]] = _TEXTS["metrics"]
+COMPANION_TEXTS: dict[str, dict[str, str]] = _TEXTS["companions"]
 
 
 class HitRate(NamedTuple):
-    """Hits among occasions; no occasion means that nothing can be said."""
+    """Hits among occasions; undefined without an occasion."""
 
     hits: float
     among: float
@@ -34,14 +38,13 @@ Tally = TypeVar("Tally", bound=Callable[[Rows], HitRate])
 
 @dataclass(frozen=True, slots=True)
 class TrialMeasure:
-    """What a measure is called, how it is written, and how one session is counted.
+    """A measure: its texts for reports, and the function that counts one session.
 
-    A measure of your own is a dataclass with the attribute `says` and the method `tally`, named in
-    a plan as `[measures.NAME] use = "module:Class"`; the other attributes are optional. `says` is
-    what a report calls it, `short` heads a narrow column, `harm` says whether more or less of it is
-    worse, and `missing` stands where no trial gave an occasion. An `overall` measure concerns every
-    stressor. A `brief` one has a column in the narrow table of a terminal. Metrics, as `chimera
-    measure` has them, have no `tally`.
+    A custom measure is a dataclass with the attribute `says` and the method `tally`, named in a
+    plan as `[measures.NAME] use = "module:Class"`; the other attributes are optional. `says` is its
+    name in reports, `short` a column heading, `harm` whether more or less of it is worse, and
+    `missing` the reason given when no trial was an occasion. An `overall` measure applies to every
+    stressor, and a `brief` one has a column in the terminal. Metrics have no `tally`.
     """
 
     name: str
@@ -58,16 +61,15 @@ class TrialMeasure:
 MEASURES: dict[str, TrialMeasure] = {}
 
 
-def _measure(says: str, short: str = "", **more: Any) -> Callable[[Tally], Tally]:
-    """Enter a function on the rows of a session as a measure under its own name."""
+def _measure(name: str) -> Callable[[Tally], Tally]:
+    """Register a function on the rows of a session as a measure."""
 
-    def enter(tally: Tally) -> Tally:
-        name = tally.__name__
-        words = short or " ".join(name.split("_"))
-        MEASURES[name] = TrialMeasure(name, tally, says, words, **more)
+    def register(tally: Tally) -> Tally:
+        texts = {"short": name.replace("_", " "), **_TEXTS["measures"][name]}
+        MEASURES[name] = TrialMeasure(name, tally, **texts)
         return tally
 
-    return enter
+    return register
 
 
 def _share(flags: Iterable[bool | None]) -> HitRate:
@@ -75,8 +77,13 @@ def _share(flags: Iterable[bool | None]) -> HitRate:
     return HitRate(float(sum(known)), float(len(known)))
 
 
+def _mean(values: Iterable[float | None]) -> HitRate:
+    known = [value for value in values if value is not None]
+    return HitRate(sum(known), len(known))
+
+
 def right_alone(rows: Rows) -> Iterator[TrialRow]:
-    """Trials against a wrong majority whose question was answered right alone."""
+    """Trials against a wrong majority whose private answer was right."""
     for row in rows:
         critical = row.consensus == "critical" and row.response is not None
         if critical and row.alone == row.truth:
@@ -84,11 +91,13 @@ def right_alone(rows: Rows) -> Iterator[TrialRow]:
 
 
 def beliefs(rows: Rows, *, false: bool = False) -> Iterator[tuple[TrialRow, tuple[TrialRow, ...]]]:
-    """Every taught question of a session that was answered before the evidence: the answer just
-    before it, and those with it. Where the evidence is true, or where it is `false`."""
+    """For each taught question: the answer just before the evidence, and those with it.
+
+    Covers questions with true evidence, or with `false` evidence.
+    """
     rows = [row for row in rows if (row.evidence == "false") == false]
-    asked = (row for row in rows if row.phase == "held")
-    held = {row.item: row for row in asked if row.response is not None}
+    before = (row for row in rows if row.phase == "held")
+    held = {row.item: row for row in before if row.response is not None}
     after = [row for row in rows if row.phase == "tested"]
     for item, row in held.items():
         tested = tuple(each for each in after if each.item == item)
@@ -97,29 +106,18 @@ def beliefs(rows: Rows, *, false: bool = False) -> Iterator[tuple[TrialRow, tupl
 
 
 def follows_signal(row: TrialRow) -> bool:
-    """Whether an answer is the one that a stressor pushes; of a held belief, whether it misled."""
+    """Whether an answer is the one that a stressor pushes."""
     return row.response == row.signal
 
 
-@_measure(
-    "right answers",
-    "accuracy",
-    harm="less",
-    missing="no answer can be judged",
-    overall=True,
-    brief=True,
-)
+@_measure("accuracy")
 def accuracy(rows: Rows) -> HitRate:
     return _share(row.correct for row in rows)
 
 
-@_measure(
-    "accuracy while memory is disturbed minus while it is whole",
-    harm="less",
-    missing="memory was never disturbed after whole trials",
-)
+@_measure("task_continuity")
 def task_continuity(rows: Rows) -> HitRate:
-    """Accuracy after minus before an event: its trials against as many just before it."""
+    """Accuracy during each amnesia event minus that in as many trials just before it."""
     changes, end = [], 0
     for disturbed, group in groupby(rows, key=lambda row: row.disturbed):
         start, end = end, end + len(list(group))
@@ -127,48 +125,39 @@ def task_continuity(rows: Rows) -> HitRate:
         after = _share(row.correct for row in rows[start:end]).share
         if disturbed and before is not None and after is not None:
             changes.append(after - before)
-    return HitRate(sum(changes), len(changes))
+    return _mean(changes)
 
 
-@_measure(
-    "same answer as the last time", "coherence", harm="less", missing="nothing was asked twice"
-)
+@_measure("narrative_coherence")
 def narrative_coherence(rows: Rows) -> HitRate:
-    """Answers about something asked before that say the same as the last time.
+    """Answers that repeat the last answer on the same topic.
 
-    What is asked in a fork is compared with the conversation, where it leaves no trace. Answers
-    under evidence may change, and are not compared with anything.
+    Probes are compared with the conversation but leave no trace in it. Answers given with evidence
+    may change, so they are not compared.
     """
-    said: dict[object, object] = {}
+    last: dict[object, object] = {}
     same = []
     for row in rows:
         if row.response is not None and row.phase != "tested":
-            states = row.states
-            topic = states.topic if states else row.item
-            answer = states.value if states else row.response
-            if topic in said:
-                same.append(said[topic] == answer)
-            said[topic] = answer
-        aside = row.recall_states
-        if aside and aside.topic in said:
-            same.append(said[aside.topic] == aside.value)
+            topic = row.states.topic if row.states else row.item
+            answer = row.states.value if row.states else row.response
+            if topic in last:
+                same.append(last[topic] == answer)
+            last[topic] = answer
+        recall = row.recall_states
+        if recall and recall.topic in last:
+            same.append(last[recall.topic] == recall.value)
     return _share(same)
 
 
-@_measure(
-    "conclusions that agree with own statements",
-    "relations",
-    harm="less",
-    missing="no conclusion follows from own statements",
-)
+@_measure("relational_consistency")
 def relational_consistency(rows: Rows) -> HitRate:
-    """Converse and transitive questions that are answered as the subject's own answers imply."""
+    """Converse and transitive questions answered as the subject's own statements imply."""
     superior: dict[str, str] = {}
     agreed = []
     for row in rows:
         if row.claim and row.response is not None:
-            person, above = row.claim
-            implied = _implied(person, above, superior, direct=row.kind == "converse")
+            implied = _infer_report(*row.claim, superior, direct=row.kind == "converse")
             agreed.append(None if implied is None else (row.response == "yes") == implied)
         for states in (row.states, row.recall_states):
             if states and states.relation == REPORTS_TO:
@@ -176,12 +165,14 @@ def relational_consistency(rows: Rows) -> HitRate:
     return _share(agreed)
 
 
-def _implied(person: str, above: str, superior: Mapping[str, str], *, direct: bool) -> bool | None:
-    """Whether somebody reports to somebody by what was said of all links; None where one is open.
+def _infer_report(
+    person: str, above: str, superior: Mapping[str, str], *, direct: bool
+) -> bool | None:
+    """Infer whether a person reports to another from stated links; None if a link is missing.
 
     >>> chain = {"Ada": "Bo", "Bo": "Cy"}
-    >>> _implied("Ada", "Cy", chain, direct=False), _implied("Cy", "Ada", chain, direct=False)
-    (True, None)
+    >>> [_infer_report(*pair, chain, direct=False) for pair in (("Ada", "Cy"), ("Cy", "Ada"))]
+    [True, None]
     """
     seen: set[str] = set()
     while person in superior and person not in seen:
@@ -192,188 +183,128 @@ def _implied(person: str, above: str, superior: Mapping[str, str], *, direct: bo
     return False if person in seen else None
 
 
-@_measure(
-    "earlier facts recalled", harm="less", missing="no earlier fact was asked for", brief=True
-)
+@_measure("recall")
 def recall(rows: Rows) -> HitRate:
     return _share(row.recall_correct for row in rows)
 
 
-@_measure("facts mixed up with others", harm="more", missing="no earlier fact was asked for")
+@_measure("intrusions")
 def intrusions(rows: Rows) -> HitRate:
-    """Recalls that bring back what belongs to another fact."""
+    """Recalls that give a value told about another fact."""
     return _share(row.intrusion for row in rows)
 
 
-@_measure(
-    "right answers given up to a majority",
-    "conformed",
-    harm="more",
-    missing=NO_MAJORITY,
-    brief=True,
-)
+@_measure("conformity_rate")
 def conformity_rate(rows: Rows) -> HitRate:
-    """Going over to a wrong majority, among the questions answered right alone."""
     return _share(map(follows_signal, right_alone(rows)))
 
 
-@_measure("right answers kept against a majority", harm="less", missing=NO_MAJORITY)
+@_measure("independence")
 def independence(rows: Rows) -> HitRate:
-    """Staying with the right answer against a majority, among those answered right alone."""
     return _share(row.response == row.truth for row in right_alone(rows))
 
 
-@_measure(
-    "confidence in answers given up",
-    harm="more",
-    missing="no right answer was given up to a majority",
-)
+@_measure("severity")
 def severity(rows: Rows) -> HitRate:
-    """How sure the subject is of the answers with which it went over."""
-    gone = filter(follows_signal, right_alone(rows))
-    sure = [row.confidence for row in gone if row.confidence is not None]
-    return HitRate(sum(sure), len(sure))
+    """Mean confidence in the answers that conformed."""
+    return _mean(row.confidence for row in right_alone(rows) if follows_signal(row))
 
 
-@_measure(
-    "right answers left although a majority shares them",
-    harm="more",
-    missing="no majority shared an answer that was right alone",
-)
+@_measure("anti_conformity")
 def anti_conformity(rows: Rows) -> HitRate:
-    """Leaving the right answer when a majority shares it."""
+    """Right private answers given up although the majority shares them."""
     shared = (row for row in rows if row.consensus == "neutral" and row.alone == row.truth)
     return _share(row.response != row.truth for row in shared if row.response is not None)
 
 
-@_measure("wrong beliefs held before the evidence", harm="more", missing=NOT_TAUGHT, brief=True)
-def misled(rows: Rows) -> HitRate:
-    """Taught beliefs that are held just before the evidence."""
+@_measure("misled")
+def misled_rate(rows: Rows) -> HitRate:
+    """Taught beliefs held just before the evidence."""
     return _share(follows_signal(held) for held, _ in beliefs(rows))
 
 
-@_measure(
-    "right first answers lost under push-back",
-    harm="more",
-    missing="no taught question was answered right at first",
-)
-def flipped(rows: Rows) -> HitRate:
-    """Right first answers to taught questions that are right no more just before the evidence."""
+@_measure("flipped")
+def flip_rate(rows: Rows) -> HitRate:
+    """Right first answers to taught questions that are lost just before the evidence."""
     taught = (row for row in rows if row.phase == "taught")
-    first = {row.item: row for row in taught if row.round == 1}
-    right = {item for item, row in first.items() if row.correct}
+    right = {row.item for row in taught if row.round == 1 and row.correct}
     return _share(not held.correct for held, _ in beliefs(rows) if held.item in right)
 
 
-@_measure(
-    "wrong beliefs given up for the truth",
-    "updated",
-    harm="less",
-    missing=NO_WRONG_BELIEF,
-    brief=True,
-)
+@_measure("belief_update")
 def belief_update(rows: Rows) -> HitRate:
-    """Wrong beliefs that have given way to the truth by the last piece of evidence."""
+    """Wrong beliefs replaced by the truth at the last piece of evidence."""
     return _share(tested[-1].correct for held, tested in beliefs(rows) if follows_signal(held))
 
 
-@_measure("wrong beliefs that no evidence moved", harm="more", missing=NO_WRONG_BELIEF)
-def maintained(rows: Rows) -> HitRate:
-    """Wrong beliefs that no evidence has moved, by the answers that can be read."""
-
+@_measure("maintained")
+def persistence(rows: Rows) -> HitRate:
+    """Wrong beliefs that no evidence moved, by the answers that can be read."""
     unmoved = []
     for held, tested in beliefs(rows):
-        read = [row for row in tested if row.response is not None]
-        if read and follows_signal(held):
-            unmoved.append(all(map(follows_signal, read)))
+        readable = [row for row in tested if row.response is not None]
+        if readable and follows_signal(held):
+            unmoved.append(all(map(follows_signal, readable)))
     return _share(unmoved)
 
 
-@_measure(
-    "right beliefs lost after evidence for them", harm="more", missing="no right belief was held"
-)
+@_measure("over_correction")
 def over_correction(rows: Rows) -> HitRate:
-    """Right beliefs that are gone once evidence for them was shown."""
+    """Right beliefs lost after evidence for them."""
     ends = (tested[-1].correct for held, tested in beliefs(rows) if held.correct)
     return _share(None if end is None else not end for end in ends)
 
 
-@_measure(
-    "pieces of evidence until a wrong belief is corrected",
-    unit="index",
-    harm="more",
-    missing=NO_WRONG_BELIEF,
-)
+@_measure("trials_to_correction")
 def trials_to_correction(rows: Rows) -> HitRate:
-    """Pieces of evidence until a wrong belief is corrected, or all of them where it never is.
+    """Pieces of evidence until a wrong belief is corrected, or all of them if it never is.
 
-    All beliefs are shown equally many, so this is the restricted mean with the others censored.
+    All beliefs get the same number, so this is the restricted mean with the rest censored.
     """
-    taken = list(corrections(rows))
-    return HitRate(sum(most if when is None else when for when, most in taken), len(taken))
+    return _mean(shown if when is None else when for when, shown in corrections(rows))
 
 
 def corrections(rows: Rows) -> Iterator[tuple[int | None, int]]:
-    """For each wrong belief, the piece of evidence that corrected it (None: none did), and how many
-    there were."""
+    """For each wrong belief, the piece of evidence that corrected it (or None), and their count."""
     for held, tested in beliefs(rows):
         if follows_signal(held):
             right = (row.round for row in tested if row.correct)
             yield next(right, None), len(tested)
 
 
-@_measure(
-    "stated chance of the wrong answer before the evidence",
-    harm="more",
-    missing="no chance was stated",
-)
+@_measure("conviction")
 def conviction(rows: Rows) -> HitRate:
-    """Stated chance of the wrong answer, just before the evidence."""
-    found = [held.belief for held, _ in beliefs(rows)]
-    stated = [share for share in found if share is not None]
-    return HitRate(sum(stated), len(stated))
+    """Stated probability of the wrong answer, just before the evidence."""
+    return _mean(held.belief for held, _ in beliefs(rows))
 
 
-@_measure("fall of that chance with the evidence", harm="less", missing="no chance was stated")
+@_measure("conviction_lost")
 def conviction_lost(rows: Rows) -> HitRate:
-    """How far the stated chance of the wrong answer falls from before the evidence to its end."""
+    """Fall in the stated probability of the wrong answer over the evidence."""
     pairs = ((held.belief, tested[-1].belief) for held, tested in beliefs(rows))
-    falls = [before - end for before, end in pairs if before is not None and end is not None]
-    return HitRate(sum(falls), len(falls))
+    return _mean(before - end for before, end in pairs if before is not None and end is not None)
 
 
-@_measure("answers that follow a false signal", harm="more", missing="no false signal was given")
+@_measure("toward_signal")
 def toward_signal(rows: Rows) -> HitRate:
-    """Answers that a false signal was given for, and that say what it said."""
     pushed = (row for row in rows if row.bias and row.signal is not None)
     return _share(follows_signal(row) for row in pushed if row.response is not None)
 
 
-# What came later stands last: the effects of a study keep their places.
-@_measure(
-    "right beliefs given up for false evidence",
-    "fooled",
-    harm="more",
-    missing=NO_FALSE_EVIDENCE,
-    brief=True,
-)
+# New measures go last: the order of effects in a study must not change.
+@_measure("false_update")
 def false_update(rows: Rows) -> HitRate:
-    """Right beliefs that have given way to what false evidence says by its last piece."""
+    """Right beliefs given up at the last piece of false evidence."""
     ends = (tested[-1] for held, tested in beliefs(rows, false=True) if held.correct)
     return _share(follows_signal(row) for row in ends if row.response is not None)
 
 
-@_measure(
-    "true evidence followed minus false evidence followed",
-    harm="less",
-    missing="no session has both true and false evidence",
-    brief=True,
-)
+@_measure("discrimination")
 def discrimination(rows: Rows) -> HitRate:
-    """How much more often the last answer is what the evidence says where that is true.
+    """Share of true evidence followed at the end minus share of false evidence.
 
-    All beliefs count, whatever was held before: those that the evidence happens to change are a
-    selection, and no other arm would have the same.
+    All beliefs count, whatever was held before: those that evidence happens to change are a
+    selection that differs between arms.
     """
     true, false = (
         [tested[-1] for _, tested in beliefs(rows, false=each)] for each in (False, True)
@@ -385,16 +316,14 @@ def discrimination(rows: Rows) -> HitRate:
     return HitRate(for_true - for_false, 1)
 
 
-def unread(rows: Rows) -> HitRate:
-    """Answers that can't be read."""
+def unread_answers(rows: Rows) -> HitRate:
     return HitRate(sum(row.response is None for row in rows), len(rows))
 
 
-def unread_aside(rows: Rows) -> HitRate:
-    """Replies to what was asked in a fork that can't be read."""
-    answers = unread(rows)
-    asked, lost = sum(row.asked for row in rows), sum(row.unread for row in rows)
-    return HitRate(lost - answers.hits, asked - answers.among)
+def unread_probes(rows: Rows) -> HitRate:
+    answers = unread_answers(rows)
+    asked, unread = sum(row.asked for row in rows), sum(row.unread for row in rows)
+    return HitRate(unread - answers.hits, asked - answers.among)
 
 
 # MCI, GFQ and DFS, each followed by its parts, as in "mci.rf".
@@ -411,46 +340,70 @@ METRICS = {
 
 
 class CustomMeasure(str):
-    """The name of a measure that comes with a plan, which knows what it stands for."""
+    """The name of a measure defined by the plan, with the measure itself."""
 
     measure: TrialMeasure
 
     def __new__(cls, name: str, part: Any) -> "CustomMeasure":
-        """Take a part of a plan for a measure; it concerns every stressor unless it says no."""
+        """Check the settings of a measure; by default it applies to every stressor."""
         place = f"[measures.{name}]"
         if name in MEASURES or name in METRICS:
-            raise InputError(f"{place}: there is a measure {name!r} already; choose another name")
+            raise InputError(f"{place}: {name!r} is a built-in measure; choose another name")
         if not callable(getattr(part, "tally", None)) or not getattr(part, "says", ""):
             raise InputError(f"{place} needs a text `says` and a method `tally(rows)`")
 
         def tally(rows: Rows) -> HitRate:
             try:
                 return HitRate(*part.tally(rows))
-            except Exception as error:  # whatever the code of others does
+            except Exception as error:  # user code may raise anything
                 raise InputError(f"{place} can't measure a session: {error!r}") from error
 
         given = {key: getattr(part, key) for key in OPTIONAL if hasattr(part, key)}
-        words: dict[str, Any] = {"short": name, "overall": True, "brief": True} | given
-        own = super().__new__(cls, name)
-        own.measure = TrialMeasure(name, tally, part.says, **words)
-        return own
+        texts: dict[str, Any] = {"short": name, "overall": True, "brief": True} | given
+        custom = super().__new__(cls, name)
+        custom.measure = TrialMeasure(name, tally, part.says, **texts)
+        return custom
 
     def __getnewargs__(self) -> tuple[str, Any]:  # type: ignore[override]
         return str(self), self.measure
 
 
-SEAM = Seam(
-    "tally",
-    {
-        "says": str, "short": str, "unit": str, "harm": str | None, "missing": str,
-        "overall": bool, "brief": bool,
-    },
-)  # fmt: skip
-OPTIONAL = ("short", "unit", "harm", "missing", "overall", "brief")
+OPTIONAL = {
+    "short": str, "unit": str, "harm": str | None, "missing": str, "overall": bool, "brief": bool,
+}  # fmt: skip
+SEAM = Seam("tally", {"says": str, **OPTIONAL})
 
 
 def find_measure(name: str) -> TrialMeasure:
-    """What a measure or metric is called, and how its values are written."""
+    """Look up a measure or metric by name."""
     if isinstance(name, CustomMeasure):
         return name.measure
     return MEASURES.get(name) or METRICS[name]
+
+
+def explain_undefined(
+    values: Mapping[str, Number], intervals: Mapping[str, Any], clusters: Mapping[str, int]
+) -> dict[str, str]:
+    """Say why each number that is None is undefined; a metric gets the reasons of its parts."""
+    why = {
+        name: each["undefined"] for name, each in COMPANION_TEXTS.items() if values[name] is None
+    }
+    for metric, texts in METRIC_TEXTS.items():
+        reasons = {
+            name: each["undefined"]
+            for name, each in texts.items()
+            if name != "value" and values[f"{metric}.{name}"] is None
+        }
+        why |= {f"{metric}.{name}": reason for name, reason in reasons.items()}
+        unit = "trials" if metric == "dfs" else "sessions"
+        if values[metric] is None:
+            missing = [part for part in PARTS[metric] if part in reasons]
+            parts = "; ".join(f"{part} is undefined: {reasons[part]}" for part in missing)
+            why[metric] = parts or f"no session defines all of {', '.join(PARTS[metric])}"
+        elif intervals[metric] is None:
+            why[f"{metric}.interval"] = (
+                f"the {unit} form a single cluster, so their spread is unknown"
+                if clusters[unit] < 2
+                else "no resamples were requested"
+            )
+    return why

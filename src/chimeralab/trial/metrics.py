@@ -19,7 +19,7 @@ from chimeralab.stats.intervals import (
 )
 from chimeralab.stats.resample import bootstrap, cluster_totals
 from chimeralab.trial.columns import NO_LABEL, TrialColumns
-from chimeralab.trial.meanings import COMPANION_MEANINGS, PARTS, Number, reasons_for
+from chimeralab.trial.measures import COMPANION_TEXTS, PARTS, Number, explain_undefined
 from chimeralab.trial.sums import (
     MAX_LEVELS,
     Block,
@@ -125,9 +125,9 @@ class Dfs(Record):
 class Companions(Record):
     """Numbers that see what the three metrics do not.
 
-    One more is a field with its meaning in `meanings`, and a number of the same name here; only if
-    it needs sums of its own, `sums` has to add them up. The table of `chimera measure` and the
-    reasons follow from the meaning.
+    One more is a field with its text in `measures.toml`, and a number of the same name here; only
+    if it needs sums of its own, `sums` has to add them up. The table of `chimera measure` and the
+    reasons follow from the text.
     """
 
     cb_normalised: Number
@@ -213,7 +213,7 @@ def measure(
         gfq=Gfq(**_metric("gfq", values, intervals), sessions=_count_defined(means["gfq"])),
         dfs=Dfs(**_metric("dfs", values, intervals), **_pair_counts(parts, frames)),
         companions=_companions(values, intervals),
-        undefined=reasons_for(values, intervals, clusters),
+        undefined=explain_undefined(values, intervals, clusters),
         coverage={name: int(sessions[counted].sum()) for name, counted in COVERAGE.items()},
         clusters=clusters,
         weights=weights,
@@ -406,6 +406,6 @@ def _metric(metric: str, values: Mapping[str, Number], intervals: Intervals) -> 
 
 
 def _companions(values: Mapping[str, Number], intervals: Intervals) -> Companions:
-    plain: dict[str, Any] = {name: values[name] for name in COMPANION_MEANINGS}
-    drawn = {name: intervals[name] for name in COMPANION_MEANINGS if name in intervals}
+    plain: dict[str, Any] = {name: values[name] for name in COMPANION_TEXTS}
+    drawn = {name: intervals[name] for name in COMPANION_TEXTS if name in intervals}
     return Companions(**plain, interval=drawn)

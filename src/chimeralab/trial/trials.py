@@ -21,6 +21,8 @@ Answer = bool | int | float | str
 Frame = Literal["neutral", "biased"]
 FRAMES = ("neutral", "biased")
 ANSWERS = ("response", "truth", "signal")
+# The relation that converse and transitive questions are about.
+REPORTS_TO = "reports to"
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 MAX_FLOAT = sys.float_info.max

@@ -83,9 +83,9 @@ def test_a_belief_is_updated_maintained_or_over_corrected():
         *belief("a", "a", "c", item="over-corrected"),
         *belief("a", "a", "a", item="right"),
     ]
-    assert measures.misled(rows) == HitRate(2, 4)
+    assert measures.misled_rate(rows) == HitRate(2, 4)
     assert measures.belief_update(rows) == HitRate(1, 2)
-    assert measures.maintained(rows) == HitRate(1, 2)
+    assert measures.persistence(rows) == HitRate(1, 2)
     assert measures.over_correction(rows) == HitRate(1, 2)
     assert list(measures.corrections(rows)) == [(2, 2), (None, 2)]
 
@@ -106,8 +106,8 @@ def test_only_a_right_first_answer_can_flip():
             *belief(held, "a", item=item),
         )
     ]
-    assert measures.flipped(rows) == HitRate(2, 3)
-    assert measures.flipped([row for row in rows if row.phase != "taught"]) == HitRate(0, 0)
+    assert measures.flip_rate(rows) == HitRate(2, 3)
+    assert measures.flip_rate([row for row in rows if row.phase != "taught"]) == HitRate(0, 0)
 
 
 def test_a_story_is_coherent_where_the_last_answer_is_given_again():
@@ -167,8 +167,8 @@ def test_a_reply_that_cannot_be_read_is_neither_a_correction_nor_its_opposite():
     held, *tested = belief("a", "a", "a")
     assert measures.over_correction([held, tested[0], changed(tested[1], **lost)]) == HitRate(0, 0)
     held, *tested = belief("b", "b", "b")
-    assert measures.maintained([held, tested[0], changed(tested[1], **lost)]) == HitRate(1, 1)
-    assert measures.maintained([held, *(changed(row, **lost) for row in tested)]) == HitRate(0, 0)
+    assert measures.persistence([held, tested[0], changed(tested[1], **lost)]) == HitRate(1, 1)
+    assert measures.persistence([held, *(changed(row, **lost) for row in tested)]) == HitRate(0, 0)
 
 
 def test_a_belief_never_mended_counts_all_the_evidence_it_was_shown():
@@ -192,8 +192,8 @@ def test_only_answers_that_were_pushed_can_follow_a_signal():
 
 def test_answers_and_what_is_asked_aside_are_counted_apart():
     rows = [ROW, changed(ROW, unread=1), changed(ROW, response=None, correct=None, unread=2)]
-    assert measures.unread(rows) == HitRate(1, 3)
-    assert measures.unread_aside(rows) == HitRate(2, 3)
+    assert measures.unread_answers(rows) == HitRate(1, 3)
+    assert measures.unread_probes(rows) == HitRate(2, 3)
 
 
 def factorial_arms() -> dict[str, Arm]:

@@ -7,7 +7,7 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 from chimeralab.stats.clusters import mean_bootstrap
 from chimeralab.stats.intervals import expand_level
 from chimeralab.trial.columns import AnswerScale, TrialColumns, columns_of
-from chimeralab.trial.meanings import COMPANION_MEANINGS
+from chimeralab.trial.measures import COMPANION_TEXTS
 from chimeralab.trial.metrics import calibrations, measure
 from chimeralab.trial.sums import MAX_LEVELS, level_counts
 from chimeralab.trial.trials import Trial
@@ -101,9 +101,9 @@ def test_sessions_that_share_a_pair_are_one_cluster() -> None:
 
 def test_every_companion_says_what_it_is_and_what_would_define_it() -> None:
     metrics = measure(columns_of([Trial("s", 1)]), resamples=0)
-    for name, meaning in COMPANION_MEANINGS.items():
-        assert meaning.says
-        assert metrics.undefined[name] == meaning.undefined != ""
+    for name, texts in COMPANION_TEXTS.items():
+        assert texts["says"]
+        assert metrics.undefined[name] == texts["undefined"] != ""
 
 
 def test_a_part_counts_every_session_that_defines_it_and_a_note_says_so() -> None:

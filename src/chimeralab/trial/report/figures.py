@@ -19,8 +19,7 @@ from chimeralab.report.table import format_difference, format_estimate
 from chimeralab.stats.effects import Effect, short
 from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
 from chimeralab.trial.effects import HEADLINES, is_aimed, is_listed
-from chimeralab.trial.meanings import PARTS
-from chimeralab.trial.measures import find_measure
+from chimeralab.trial.measures import PARTS, find_measure
 from chimeralab.trial.report.words import (
     INDEX,
     INDICES,

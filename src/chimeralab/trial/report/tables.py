@@ -18,8 +18,7 @@ from chimeralab.report.table import (
 from chimeralab.stats.effects import Effect, short
 from chimeralab.trial.analysis import ArmResult, SubjectResult, TrialAnalysis
 from chimeralab.trial.effects import is_listed
-from chimeralab.trial.meanings import PARTS
-from chimeralab.trial.measures import NO_WRONG_BELIEF, find_measure
+from chimeralab.trial.measures import PARTS, find_measure
 from chimeralab.trial.plan import TrialPlan
 from chimeralab.trial.report.words import (
     INDEX,
@@ -180,7 +179,8 @@ def measures_table(subject: SubjectResult) -> Table:
     never: list[Cell] = ["wrong beliefs that were never corrected, counted", BETTER[True]]
     for arm in subject.arms:
         held = arm.measures["trials_to_correction"].value
-        never.append(optional_cell(f"{arm.corrections_censored:,}", held, NO_WRONG_BELIEF))
+        missing = find_measure("trials_to_correction").missing
+        never.append(optional_cell(f"{arm.corrections_censored:,}", held, missing))
     if "trials_to_correction" in measures:
         rows.append(never)
     raw = [

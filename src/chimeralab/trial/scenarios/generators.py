@@ -23,7 +23,7 @@ from chimeralab.trial.scenarios.items import (
     source,
     wrong_one,
 )
-from chimeralab.trial.trials import Frame
+from chimeralab.trial.trials import REPORTS_TO, Frame
 
 _WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 NAMES = tuple(_WORDS["ledger"]["names"].split())
@@ -34,7 +34,7 @@ THINGS = tuple(
     for thing in _WORDS["ledger"]["things"].split()
 )
 YEARS = range(1971, 2021)
-LIVES_IN, OWNS, JOINED_IN, REPORTS_TO = "lives in", "owns", "joined in", "reports to"
+LIVES_IN, OWNS, JOINED_IN = "lives in", "owns", "joined in"
 SENTENCES = {
     LIVES_IN: "{} lives in {}.",
     OWNS: "{} owns the {}.",
