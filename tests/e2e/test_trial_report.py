@@ -55,7 +55,7 @@ def part_of(page: str, subject: int) -> str:
 
 
 def test_page_has_every_section(report: Report) -> None:
-    ids = re.findall(r'<h2 id="([a-z0-9-]+)"', report.page)
+    ids = re.findall(r'<h2 id="([a-z0-9-]+)"', report.html)
     wanted = [
         "summary",
         "asked",
@@ -93,7 +93,7 @@ def test_a_subject_that_fails_its_checks_has_no_effect_on_the_page(report: Repor
     names = [figure.name for figure in report.figures] + [table.name for table in report.tables]
     effects = "mumbler_(contrasts|factorial|dose|countermeasures)"
     assert not any(re.match(effects, name) for name in names)
-    silent = part_of(report.page, 2)
+    silent = part_of(report.html, 2)
     assert "Not informative, so no effect is printed" in silent
     assert "answers can't be read" in silent
     assert "Holm" not in silent
@@ -161,9 +161,9 @@ def test_the_summary_comes_first_and_has_the_three_indices_of_every_subject(
     phantom = material.analysis.subjects[0]
     effect = next(e for e in phantom.contrasts if e.measure == "dfs" and "amnesia" in e.name)
     assert number(effect.estimate, 2, sign=True) in str(drawn.wide)
-    assert report.page.index('id="summary"') < report.page.index('id="asked"')
+    assert report.html.index('id="summary"') < report.html.index('id="asked"')
     # Every forest waits behind a line that opens it.
-    before = report.page[: report.page.index('aria-label="Differences in right answers')]
+    before = report.html[: report.html.index('aria-label="Differences in right answers')]
     assert before.count("<details") > before.count("</details")
 
 
@@ -180,7 +180,7 @@ def test_what_was_declared_stands_with_what_came_of_it(
     ]
     assert {row[4] for row in told[2:]} == {"can't be tested"}
     undeclared = replace(material.analysis, declared=())
-    page = make_trial_report(material._replace(analysis=undeclared)).page
+    page = make_trial_report(material._replace(analysis=undeclared)).html
     assert "Nothing: the plan has no [[outcomes.primary]]" in page
 
 
@@ -263,9 +263,9 @@ def test_an_unknown_session_is_refused_by_name(study: Study) -> None:
 
 
 def test_replies_stay_text(report: Report) -> None:
-    assert "<script>" not in report.page
-    assert "&lt;script&gt;document.title" in report.page
-    assert HOSTILE not in report.page
+    assert "<script>" not in report.html
+    assert "&lt;script&gt;document.title" in report.html
+    assert HOSTILE not in report.html
 
 
 def test_the_flow_adds_up_the_arms_of_a_subject(report: Report, material: TrialMaterial) -> None:
@@ -276,7 +276,7 @@ def test_the_flow_adds_up_the_arms_of_a_subject(report: Report, material: TrialM
 
 
 def test_methods_say_what_was_done(report: Report, material: TrialMaterial) -> None:
-    text = report.page[report.page.index('id="methods"') :]
+    text = report.html[report.html.index('id="methods"') :]
     assert material.lock is not None
     assert material.lock.sha256 in text
     for words in ("amnesia (", "infallibility (", "conformity (", "sham arm", "ledger", "Holm"):

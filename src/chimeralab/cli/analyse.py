@@ -78,7 +78,7 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
         from chimeralab.selfplay.kind import analyse_runs  # noqa: PLC0415
         from chimeralab.study.estimates import Estimates  # noqa: PLC0415
 
-        result = analyse_runs(study, runs, Estimates(study, renew=True))
+        result = analyse_runs(study, runs, Estimates(study, renew=True, tell=say))
     checked = _robustness(study, outcomes, result) if robust else None
     if options["json"]:
         lock = study.lock if study else None
@@ -202,7 +202,7 @@ def _analyse_trial(study: "Study", options: dict[str, Any]) -> None:
     given = {n: options[n] for n in ("seed", "resamples") if options[n] is not None}
     if study.checked_lock() is None:
         say("this study was not locked: nothing in it was declared before the runs")
-    result = pipeline.analyse_trial(study, Estimates(study, renew=True), **given)
+    result = pipeline.analyse_trial(study, Estimates(study, renew=True, tell=say), **given)
     if options["json"]:
         lock = study.lock
         click.echo(json_text({**result.as_dict(), "lock": lock.sha256 if lock else None}))

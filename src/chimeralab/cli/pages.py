@@ -237,10 +237,14 @@ def report(path: Path, open_it: bool, as_json: bool) -> None:
     """
     from chimeralab.report.files import write_report  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
+    from chimeralab.study.estimates import Estimates  # noqa: PLC0415
 
     study = Study(path)
+    estimates = Estimates(study, renew=True, tell=say)
     with err.status("reading") as status:
-        written = write_report(study, lambda doing: status.update(sanitize(doing)))
+        written = write_report(
+            study, lambda doing: status.update(sanitize(doing)), estimates=estimates
+        )
     if as_json:
         files = [str(file) for file in written.files]
         row = {

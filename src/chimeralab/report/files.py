@@ -1,7 +1,6 @@
-"""The report of a study: its frame, which a kind of study fills, and its files.
+"""The report of a study: the frame that every kind of study fills in, and its files.
 
-The frame is what was locked, the flow, the results, methods, software and models. The files are the
-page, every figure as SVG and PNG, every table as CSV, and the numbers.
+The files are the page, every figure as SVG and PNG, every table as CSV, and the named numbers.
 """
 
 import platform
@@ -24,8 +23,8 @@ from chimeralab.report.named_numbers import NamedNumber, write_numbers
 from chimeralab.report.page import (
     Block,
     Fact,
-    Methods,
     Section,
+    TextBlock,
     bullets,
     definitions,
     details,
@@ -41,7 +40,7 @@ from chimeralab.version import __version__
 
 PAGE = "index.html"
 FIGURES, TABLES = "figures", "tables"
-DEVIATIONS_NAMED, FINDING_CHARACTERS = 10, 300
+MAX_LINES, MAX_CHARACTERS = 10, 300
 PACKAGES = (
     "numpy",
     "scipy",
@@ -50,19 +49,14 @@ PACKAGES = (
     "altair",
     "vl-convert-python",
 )
-FILES_NOTE = Markup(
-    "Beside this page, <code>figures/</code> holds every figure as SVG and PNG, and "
-    "<code>tables/</code> every table as CSV, with all digits; <code>numbers.tex</code> and "
-    "<code>numbers.json</code> hold every number under a name, for a text to take."
-)
 
 
 class Frame(NamedTuple):
-    """What a report is made of: the parts that its kind of study fills in.
+    """The parts of a report that its kind of study fills in.
 
-    `verdicts` show the sentences of the `glance` where these are more than plain ones, `remarks`
-    stand beside the result, and `first` comes before all other sections. `sheets` are tables that
-    are written as files alone, and so are the `numbers` for a text.
+    `verdicts` replace the plain sentences of the `glance` on the page, `remarks` follow the result,
+    and the sections in `first` precede all others. `sheets` and `numbers` are written as files
+    only.
     """
 
     kind: str
@@ -76,7 +70,7 @@ class Frame(NamedTuple):
     flow: Flow
     flow_note: str
     results: Sequence[Section]
-    methods: Methods
+    methods: TextBlock
     software: Table
     not_shown: Sequence[str]
     verdicts: Sequence[Block] = ()
@@ -86,22 +80,27 @@ class Frame(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A report that is made but not yet written."""
+    """A report, and its `files` once it is written."""
 
-    page: str
+    html: str
     figures: Sequence[Figure]
     tables: Sequence[Table]
     glance: tuple[str, ...]
     numbers: Mapping[str, NamedNumber]
+    files: tuple[Path, ...] = ()
+
+    @property
+    def page(self) -> Path:
+        """The file that holds the page."""
+        return self.files[-1]
 
 
 def make_page(frame: Frame) -> Report:
-    """Put the parts of a report on one page, and gather its figures and tables."""
-    head = [*frame.facts, *_verified(frame.verification)]
+    """Render the page of a report, and collect its figures and tables."""
+    head = [*frame.facts, *_verification_facts(frame.verification)]
     flow = flow_figure(frame.flow, frame.flow_note)
     as_table = details("The same as a table", [flow_table(frame.flow)])
-    revisions = "A declared revision is what the plan's author states; no server lets us check it."
-    versions = [models_table(frame.study), frame.software, paragraph(revisions, "note")]
+    versions = [models_table(frame.study), frame.software, TextBlock("revisions_note")]
     sections = [
         *frame.first,
         Section("asked", "What was asked and locked", [definitions(head), *frame.design]),
@@ -110,12 +109,10 @@ def make_page(frame: Frame) -> Report:
         Section("methods", "Methods, ready to paste", [frame.methods]),
         Section("versions", "Software and models", versions),
         Section(
-            "not-shown",
-            "What is not shown",
-            [bullets(frame.not_shown), paragraph(FILES_NOTE, "files")],
+            "not-shown", "What is not shown", [bullets(frame.not_shown), TextBlock("files_note")]
         ),
     ]
-    page = render(
+    html = render(
         "report.html",
         kind=frame.kind,
         plan=frame.study.plan,
@@ -128,51 +125,47 @@ def make_page(frame: Frame) -> Report:
         first=len(frame.first),
     )
     figures, tables = list(find_blocks(Figure, sections)), list(find_blocks(Table, sections))
-    return Report(page, figures, [*tables, *frame.sheets], frame.glance, frame.numbers)
+    return Report(html, figures, [*tables, *frame.sheets], frame.glance, frame.numbers)
 
 
-def _verified(verification: Verification) -> Iterator[Fact]:
-    """What does not fit, what a reader has to know, how it went, and what all this rests on."""
+def _verification_facts(verification: Verification) -> Iterator[Fact]:
     lists: dict[str, Sequence[object]] = {
         "Findings": verification.findings,
         "Deviations": verification.deviations,
         "Notes": verification.notes,
     }
     for term, lines in lists.items():
-        if lines:
-            yield term, bullets(_named(lines), "plain")
-        else:
-            yield term, "none in what was checked"
+        yield term, _list_some(lines) if lines else "none in what was checked"
     yield "Checked", "; ".join(verification.checked) or "nothing"
     if verification.unchecked:
-        yield "Not checked", bullets(_named(verification.unchecked), "plain")
+        yield "Not checked", _list_some(verification.unchecked)
     if verification.root:
         records = counted(verification.records, "record")
         yield "Root hash", f"{verification.root}, over {records}"
 
 
-def _named(lines: Sequence[object]) -> list[str]:
-    """Some of the lines, cut where they are long, and how many there are in all."""
-    named = [
-        line if len(line) <= FINDING_CHARACTERS else line[: FINDING_CHARACTERS - 1] + "…"
-        for line in map(str, lines[:DEVIATIONS_NAMED])
+def _list_some(lines: Sequence[object]) -> TextBlock:
+    """List the first lines, truncated, and count the rest."""
+    shown = [
+        line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + "…"
+        for line in map(str, lines[:MAX_LINES])
     ]
-    if len(lines) > len(named):
+    if len(lines) > len(shown):
         more = Markup("and {:,} more; <code>chimera verify</code> lists them all")
-        named.append(more.format(len(lines) - len(named)))
-    return named
+        shown.append(more.format(len(lines) - len(shown)))
+    return bullets(shown, "plain")
 
 
 def read_lock(study: Study) -> Lock | None:
-    """The lock of a study, where there is one that can be read."""
+    """Read the lock of a study; None if there is none or it is damaged."""
     try:
         return study.lock
     except LockError:
-        return None  # the verification says what is wrong with it
+        return None  # the verification reports what is wrong
 
 
 def require_run(study: Study) -> None:
-    """There is nothing to report of a study without a store."""
+    """Raise an error for a study that has no records yet."""
     if not study.store_path.exists():
         raise InputError(
             f"{study.path} has not been run yet, so there is nothing to report; "
@@ -181,57 +174,19 @@ def require_run(study: Study) -> None:
 
 
 def common_facts(study: Study, lock: Lock | None, design: str, group: str) -> Iterator[Fact]:
-    """Whether the plan was frozen and under which hash, the design, and the order of the runs."""
+    """The lock, the design and the order of the runs."""
     if lock is None:
         yield "Locked", "no: everything here is exploratory"
     else:
         yield "Locked", f"before the first run, SHA-256 {lock.sha256}"
     yield "Design", design
     run = study.plan.run
-    mixed = f"random, {group}s interleaved" if run.interleave else f"one {group} after another"
-    yield "Order", f"{mixed}, seed {run.seed}"
-
-
-def locked_in_words(lock: Lock | None, what: str) -> str:
-    """A sentence on the lock for the methods."""
-    if lock is None:
-        return "The plan was not locked in advance, so all results are exploratory."
-    return f"{what} locked before the first run (SHA-256 {lock.sha256})."
-
-
-def verified_in_words(verification: Verification) -> str:
-    """What was checked and found, as sentences for the methods; "no" only of what was checked."""
-    said = [f"We verified {_series(verification.checked)}."] if verification.checked else []
-    kinds = dict.fromkeys(each.kind for each in verification.deviations)
-    about = {
-        "finding": (verification.findings, ""),
-        "deviation": (verification.deviations, f" ({_series(kinds)})"),
-        "note": (verification.notes, f" ({'; '.join(verification.notes)})"),
-    }
-    counts = [
-        f"{counted(len(lines), kind)}{more if lines else ''}" if lines else f"no {kind}"
-        for kind, (lines, more) in about.items()
-    ]
-    said.append(f"There {'were' if said else 'are'} {_series(counts)}.")
-    if verification.unchecked:
-        said.append(f"Not checked: {'; '.join(verification.unchecked)}.")
-    if verification.root:
-        said.append(f"The root hash of the records is {verification.root}.")
-    return " ".join(said)
-
-
-def _series(words: Iterable[str]) -> str:
-    *first, last = list(words) or ["nothing"]
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def computed_with() -> str:
-    """The last sentence of all methods."""
-    return f"All computations were made with Chimera Lab {__version__}."
+    order = f"random, {group}s interleaved" if run.interleave else f"one {group} after another"
+    yield "Order", f"{order}, seed {run.seed}"
 
 
 def software_table(study: Study, precisions: Iterable[str | None] = ()) -> Table:
-    """Versions of everything that had a hand in the numbers, and how exact its vectors are."""
+    """List the versions of all software behind the numbers, and the precision of the vectors."""
     with study.archive() as archive:
         ran = [row["version"] for row in archive.rows("SELECT DISTINCT version FROM runs")]
     rows = [
@@ -254,7 +209,7 @@ def software_table(study: Study, precisions: Iterable[str | None] = ()) -> Table
 
 
 def models_table(study: Study) -> Table:
-    """The models of the plan: what they are, as what they were declared, what they answered as."""
+    """List the models of the plan with their declared revisions and the names they reported."""
     with study.archive() as archive:
         answered = {row["model"]: row for row in archive.rows(_ANSWERED)}
     raw: list[dict[str, Any]] = []
@@ -290,29 +245,20 @@ _ANSWERED = """
 """
 
 
-class Written(NamedTuple):
-    """Where a report is, and all of its files."""
-
-    page: Path
-    files: tuple[Path, ...]
-    glance: tuple[str, ...]
-
-
 def write_report(
     study: Study,
     tell: Callable[[str], None] = lambda doing: None,
     folder: Path | None = None,
     estimates: Estimates | None = None,
-) -> Written:
-    """Make the report of a study and write it, the page last; the study's data stay as they are.
+) -> Report:
+    """Make the report of a study and write it, the page last; by default into `STUDY/report`.
 
-    Without a folder it goes into that of the study. Estimates that are stored are read, others are
-    stored.
+    The records are not changed. Stored estimates are used where they fit, and stored otherwise.
     """
-    known = estimates or Estimates(study, renew=True)
-    report: Report = study.plan.kind.report(study, tell, known)
+    estimates = estimates or Estimates(study, renew=True)
+    report: Report = study.plan.kind.report(study, tell, estimates)
     folder = folder or study.path / "report"
-    # All pictures are made before the first file is written: a report is whole or not there.
+    # Render every picture before writing the first file, so that a report is written whole.
     pictures = {
         folder / FIGURES / f"{figure.name}.{suffix}": content
         for figure in report.figures
@@ -327,13 +273,13 @@ def write_report(
             for row in sheet.raw:
                 write(row)
     numbers = write_numbers(folder, report.numbers)
-    for path, content in {**pictures, folder / PAGE: report.page.encode()}.items():
+    for path, content in {**pictures, folder / PAGE: report.html.encode()}.items():
         with replacing(path) as part:
             part.write_bytes(content)
     files = (*pictures, *sheets, *numbers, folder / PAGE)
-    # Figures and tables that an earlier report had and this one has not.
+    # Remove figures and tables of an earlier report.
     for name in (FIGURES, TABLES):
         for path in (folder / name).iterdir():
             if path.suffix in (".svg", ".png", ".csv") and path not in files:
                 path.unlink()
-    return Written(folder / PAGE, files, report.glance)
+    return report._replace(files=files)

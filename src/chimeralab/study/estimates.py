@@ -17,7 +17,10 @@ from chimeralab.study.lock import digest, resolve
 
 T = TypeVar("T")
 FILE = "estimates.json"
-CHANGED = f"{FILE} is of other records, another plan or another version: computed again"
+CHANGED = (
+    f"{FILE} no longer matches the study (its records, plan, code or version), "
+    "so the estimates are computed again"
+)
 # All that an analysis may read of the records; when they were written does not matter.
 RECORDS = (
     "SELECT id, condition, prompt, bucket, repeat, outcome FROM trajectories ORDER BY position",
@@ -41,6 +44,7 @@ class Estimates:
     ) -> None:
         self.path: Path = study.path / FILE
         self._study, self._renew, self._tell = study, renew, tell
+        self._told = False
 
     def take(
         self,
@@ -62,8 +66,9 @@ class Estimates:
         with suppress(ValueError, KeyError, TypeError, AttributeError):
             if kept["key"] == key:
                 return _decode(kept["value"], _record_types(kind), known or {})  # type: ignore[no-any-return]
-        if kept and not self._renew:
+        if kept and not self._told:
             self._tell(CHANGED)
+            self._told = True
         found = compute()
         if self._renew:
             stored[kind.__name__] = {"key": key, "value": encode(found, known or {})}

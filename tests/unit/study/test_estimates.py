@@ -1,7 +1,9 @@
 """Estimates are computed once: later commands read them exactly, or say that they changed."""
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,6 +68,18 @@ def test_changed_records_are_analysed_again_and_said_so(make_study: MakeStudy) -
     before = (study.path / FILE).read_bytes()
     assert take_nothing(Study(study.path))[1] == [CHANGED]
     assert (study.path / FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["analyse", "report"])
+def test_commands_say_once_that_stale_estimates_are_computed_again(
+    make_study: MakeStudy, chimera: Callable[..., Any], command: str
+) -> None:
+    study = make_study(LOOPERS, steps=REPORTED)
+    assert CHANGED not in chimera(command, study.path).err
+    with sqlite3.connect(study.store_path) as db:
+        db.execute("UPDATE detections SET detection = json_set(detection, '$.turns', 15)")
+    assert chimera(command, study.path).err.splitlines().count(CHANGED) == 1
+    assert CHANGED not in chimera(command, study.path).err
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"Analysis": 3}', '{"Analysis": {"key": "x"}}'])

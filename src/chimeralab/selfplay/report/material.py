@@ -19,15 +19,8 @@ from chimeralab.embedding.encoder import MODEL, PAPERS
 from chimeralab.rating.gate import check_wording
 from chimeralab.rating.study_audit import Reliability, reliability, scope_of
 from chimeralab.rating.validity import validity_in_words
-from chimeralab.report.files import (
-    common_facts,
-    computed_with,
-    locked_in_words,
-    read_lock,
-    require_run,
-    verified_in_words,
-)
-from chimeralab.report.page import Fact, Methods, render_methods, render_text
+from chimeralab.report.files import common_facts, read_lock, require_run
+from chimeralab.report.page import Fact, TextBlock, render_methods, render_text
 from chimeralab.report.table import (
     SHARE,
     SIGNIFICANT,
@@ -370,7 +363,7 @@ def facts(material: Material) -> Iterator[Fact]:
         yield each.role.capitalize() if material.lock else "Estimated", asked
 
 
-def methods(material: Material) -> Methods:
+def methods(material: Material) -> TextBlock:
     """Write the methods of a study from its plan and from what was done."""
     study, audit, scope = material.study, material.reliability, scope_of(material.reliability)
     plan, primary = study.plan, material.outcomes.primary
@@ -381,8 +374,8 @@ def methods(material: Material) -> Methods:
         plan=plan,
         rules=plan.conversation,
         talks=study.talks,
-        locked=locked_in_words(material.lock, "The plan, with every default and prompt, was"),
-        verified=verified_in_words(material.verification),
+        lock=material.lock,
+        verification=material.verification,
         attempts=sum(sum(arm.attempts.values()) for arm in material.arms),
         answered=sum(arm.attempts.get("answered", 0) for arm in material.arms),
         detector=detector,
@@ -398,8 +391,7 @@ def methods(material: Material) -> Methods:
         audit=audit,
         validity=list(starmap(validity_in_words, audit.against.items())) if audit else [],
         scope=scope,
-        computed_with=computed_with(),
     )
-    for each in found.paragraphs:
+    for each in found.lines:
         check_wording(each, scope)
     return found

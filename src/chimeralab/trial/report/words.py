@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from chimeralab.core.numbers import NO_BREAK, between, counted, p_phrase
 from chimeralab.embedding.encoder import PAPERS
-from chimeralab.report.files import computed_with, locked_in_words, verified_in_words
-from chimeralab.report.page import Methods, render_methods
+from chimeralab.report.page import TextBlock, render_methods
 from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, format_change, format_difference
 from chimeralab.stats.effects import Effect, Key, key_of, short
 from chimeralab.stats.intervals import MIN_CLUSTERS
@@ -221,7 +220,7 @@ def stressors_in_words(plan: TrialPlan) -> str:
 
 def trial_methods(
     study: Study, lock: Lock | None, verification: Verification, analysis: TrialAnalysis
-) -> Methods:
+) -> TextBlock:
     """Write the methods of a trial from its plan and from what was done."""
     plan = trial_plan(study)
     arms, steps = plan.arms.values(), [step for each in plan.courses for step in each.steps]
@@ -230,8 +229,8 @@ def trial_methods(
         study=study,
         plan=study.plan,
         trial=plan,
-        locked=locked_in_words(lock, "The plan and every scenario, word by word, were"),
-        verified=verified_in_words(verification),
+        lock=lock,
+        verification=verification,
         stressors=stressors_in_words(plan),
         against=dict.fromkeys(arm.against for arm in arms if arm.against),
         probes=[probe.words or name for name, probe in plan.probes.items()],
@@ -240,5 +239,4 @@ def trial_methods(
         declared=[f"{plain_name(each.measure)} under {each.arm}" for each in analysis.declared],
         dosed=any(arm.dose is not None for arm in arms),
         aims={aim for arm in arms for part in arm.stressors.values() for aim in part.aims},
-        computed_with=computed_with(),
     )

@@ -10,6 +10,7 @@ from chimeralab.detection.locked import LOCKED
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.gate import NO_AUDIT
 from chimeralab.report.files import Report
+from chimeralab.report.page import TextBlock, find_blocks
 from chimeralab.selfplay.report.figures import naive_interval
 from chimeralab.selfplay.report.material import (
     Material,
@@ -43,7 +44,7 @@ def text_of(page: str) -> str:
 
 
 def test_page_has_every_section(report: Report) -> None:
-    ids = re.findall(r'<h2 id="([a-z-]+)"', report.page)
+    ids = re.findall(r'<h2 id="([a-z-]+)"', report.html)
     assert ids == [
         "asked",
         "flow",
@@ -63,41 +64,41 @@ def test_page_has_every_section(report: Report) -> None:
 
 def test_page_names_the_lock(report: Report, material: Material) -> None:
     assert material.lock is not None
-    assert material.lock.sha256 in report.page
-    assert report.page.count("none in what was checked") == 3
-    assert "verdicts computed again from their texts" in report.page
-    assert material.verification.root in report.page
+    assert material.lock.sha256 in report.html
+    assert report.html.count("none in what was checked") == 3
+    assert "verdicts computed again from their texts" in report.html
+    assert material.verification.root in report.html
 
 
 def test_every_figure_has_words_and_every_picture_its_file(report: Report) -> None:
-    labels = re.findall(r'role="img" aria-label="([^"]+)"', report.page)
-    assert len(labels) == report.page.count('role="img"') == report.page.count("<svg")
+    labels = re.findall(r'role="img" aria-label="([^"]+)"', report.html)
+    assert len(labels) == report.html.count('role="img"') == report.html.count("<svg")
     assert all(len(label) > 40 for label in labels)
     assert all(figure.png.startswith(b"\x89PNG") for figure in report.figures)
     assert len({figure.name for figure in report.figures}) == len(report.figures)
 
 
 def test_page_without_an_audit_never_claims_that_anything_was_validated(report: Report) -> None:
-    said = text_of(report.page)
+    said = text_of(report.html)
     assert not re.search(r"\bvalidat", said, re.IGNORECASE)
     assert "No reliability audit has been run" in said
 
 
 def test_page_holds_no_markup_of_the_models_or_the_plan(report: Report) -> None:
-    assert "<script" not in report.page
-    assert "<img" not in report.page
-    assert "<i>and</i>" not in report.page
-    assert "&lt;script&gt;document.title" in report.page
+    assert "<script" not in report.html
+    assert "<img" not in report.html
+    assert "<i>and</i>" not in report.html
+    assert "&lt;script&gt;document.title" in report.html
 
 
 def test_page_loads_nothing(report: Report) -> None:
-    addresses = re.findall(r'(?:src|href)="([^"]+)"', report.page)
+    addresses = re.findall(r'(?:src|href)="([^"]+)"', report.html)
     assert all(address.startswith(("#", "data:")) for address in addresses)
 
 
 def test_links_lead_to_sections(report: Report) -> None:
-    for target in re.findall(r'href="#([^"]+)"', report.page):
-        assert f'id="{target}"' in report.page
+    for target in re.findall(r'href="#([^"]+)"', report.html):
+        assert f'id="{target}"' in report.html
 
 
 def test_glance_is_two_sentences_with_an_interval(material: Material) -> None:
@@ -113,7 +114,7 @@ def test_glance_of_a_study_without_results_says_why(material: Material) -> None:
 
 
 def test_report_of_a_study_without_results_has_no_empty_sections(material: Material) -> None:
-    page = make_report(material._replace(results=None, no_results="no run to analyse")).page
+    page = make_report(material._replace(results=None, no_results="no run to analyse")).html
     assert 'id="survival"' not in page
     assert 'id="flow"' in page
 
@@ -195,27 +196,29 @@ def test_conversations_with_blank_turns_are_measured_again(material: Material) -
 
 def test_methods_cite_only_what_is_listed(material: Material) -> None:
     found = methods(material)
-    groups = re.findall(r"\[([\d, ]+)\]", " ".join(found.paragraphs))
+    [listed] = find_blocks(TextBlock, found.blocks)
+    references = listed.lines
+    groups = re.findall(r"\[([\d, ]+)\]", " ".join(found.lines))
     cited = {int(number) for group in groups for number in group.split(",")}
-    assert cited == set(range(1, len(found.references) + 1))
-    assert len(set(found.references)) == len(found.references)
+    assert cited == set(range(1, len(references) + 1))
+    assert len(set(references)) == len(references)
 
 
 def test_loops_are_counted_by_condition_beside_the_declared_outcome(
     report: Report, material: Material
 ) -> None:
-    section = text_of(report.page.split('<h2 id="loops"')[1].split("<h2")[0])
+    section = text_of(report.html.split('<h2 id="loops"')[1].split("<h2")[0])
     looping = sum(bool(found.looping) for found in material.detections)
     assert f"{looping} of {len(material.detections)} conversations loop" in section
     assert "The plan did not declare it, so this is exploratory." in section
     [table] = [table for table in report.tables if table.name == "loops"]
     assert [row["condition"] for row in table.raw] == list(material.study.plan.conditions)
     assert sum(row["looping"] for row in table.raw) == looping
-    assert "The loop detector (loops-1) was run beside it and is exploratory." in report.page
+    assert "The loop detector (loops-1) was run beside it and is exploratory." in report.html
 
 
 def test_a_loop_without_a_collapse_is_shown_and_marked(report: Report) -> None:
-    article = report.page.split('<article id="looping-1"')[1].split("</article>")[0]
+    article = report.html.split('<article id="looping-1"')[1].split("</article>")[0]
     words = text_of(article)
     assert "Loops without a marked collapse" in words
     assert "Loops: " in words
@@ -224,14 +227,14 @@ def test_a_loop_without_a_collapse_is_shown_and_marked(report: Report) -> None:
 
 
 def test_methods_of_an_unlocked_study_say_that_it_is_exploratory(material: Material) -> None:
-    found = " ".join(methods(material._replace(lock=None)).paragraphs)
+    found = " ".join(methods(material._replace(lock=None)).lines)
     assert "not locked in advance, so all results are exploratory" in found
     assert "primary outcome" not in found
 
 
 def test_what_is_not_shown_is_said(report: Report, material: Material) -> None:
-    tail = report.page.split('id="not-shown"')[1]
-    shown = report.page.count("<article")
+    tail = report.html.split('id="not-shown"')[1]
+    shown = report.html.count("<article")
     assert f"the texts of {len(material.detections) - shown} judged conversations" in tail
     assert "hazard ratio" in tail
 
@@ -246,7 +249,7 @@ def test_every_table_of_the_page_is_a_file_with_all_digits(
 
 
 def test_the_scope_of_no_audit_is_printed_at_the_top(report: Report) -> None:
-    assert NO_AUDIT.sentence in report.page.split("<nav")[0]
+    assert NO_AUDIT.sentence in report.html.split("<nav")[0]
 
 
 def test_few_prompts_are_warned_of(results: StudyResults) -> None:

@@ -45,7 +45,7 @@ def told(
     terminal.print_analysis(material.results.analysis, scope.words)
     talk = next(material.study.trajectories())
     conversation = draw_conversation(talk, speaker="all", words=scope.words)
-    pages = {"report": report.page, "conversation": conversation, "terminal": written.getvalue()}
+    pages = {"report": report.html, "conversation": conversation, "terminal": written.getvalue()}
     pages |= {f"figure {each.name}": f"{each.wide} {each.label}" for each in report.figures}
     pages |= {f"number {name}": each.what for name, each in report.numbers.items()}
     return {name: result_text(page, scope) for name, page in pages.items()}

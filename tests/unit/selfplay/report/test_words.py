@@ -88,7 +88,7 @@ def test_interventions_stand_where_they_happened_not_among_what_ended(material: 
 def test_the_page_does_not_say_that_an_intraclass_correlation_starts_at_0(
     material: Material,
 ) -> None:
-    page = make_report(material).page
+    page = make_report(material).html
     note = re.search(r"<p class=\"note\">[^<]*ICC:[^<]*</p>", page)
     assert note is not None
     assert "from 0 to 1" not in note[0]
