@@ -369,7 +369,7 @@ def test_an_overwritten_encoder_is_found(
         opened.seek(20_000_000)
         opened.write(bytes(4_000_000))
     os.utime(file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
-    assert set(weights.glance("minilm").values()) == {"present"}
+    assert set(weights.file_states("minilm").values()) == {"present"}
     assert_found(study, "encoder: ", "is not the encoder's file")
     os.utime(file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
     tamper(study, "DELETE FROM detections")

@@ -20,7 +20,7 @@ from chimeralab.core.errors import LogError
 from chimeralab.core.records import Trajectory, Turn
 from chimeralab.readers import plain
 from chimeralab.readers.formats import keys_of
-from chimeralab.readers.opening import values_of
+from chimeralab.readers.streams import parse_values
 from tests import zstd
 from tests.unit.readers.logs_of import LOGS
 
@@ -144,7 +144,7 @@ def test_any_file_gives_conversations_or_a_log_error(tmp_path: Path, content: by
 def mutated(log: bytes, chance: random.Random) -> bytes:
     """A log with a few values replaced, dropped or moved; at times its bytes are hit as well."""
     try:
-        rows = [value for value, _ in values_of(log)]
+        rows = [value for value, _ in parse_values(log)]
     except readers.Unreadable:  # no JSON, so its bytes are all there is
         rows = []
     places = list(_places(rows))
@@ -197,7 +197,7 @@ def test_a_reader_recognises_no_object_without_one_of_its_keys():
         whole = gzip.decompress(log.healthy) if kind.endswith(".gz") else log.healthy
         for content in (whole, *(mutated(whole, chance) for _ in range(4))):
             with suppress(readers.Unreadable):
-                parts += [each for each, _ in values_of(content) if isinstance(each, dict)]
+                parts += [each for each, _ in parse_values(content) if isinstance(each, dict)]
     mixed = [chance.choice(parts) | chance.choice(parts) for _ in range(300)]
     for value in parts + mixed:
         for reader in readers.READERS.values():

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Beside, Part
+from chimeralab.core.parts import Part, PartLoader
 from chimeralab.models.seam import Sampling
 from chimeralab.runner import Prompt, Rules, Said, Speaker
 from chimeralab.study.folder import planned_talks
@@ -124,11 +124,11 @@ def test_whatever_stands_in_a_plan_it_is_read_or_refused_in_words(path, value, d
     else:
         inside[path[-1]] = value
     with suppress(InputError):  # any other error fails the law
-        make_plan(tables, Beside(Path()))
+        make_plan(tables, PartLoader(Path()))
 
 
 def test_the_plan_of_the_law_is_valid():
-    assert make_plan(TABLES, Beside(Path())).study.name == "law"
+    assert make_plan(TABLES, PartLoader(Path())).study.name == "law"
 
 
 texts = st.lists(st.text(max_size=8), min_size=2, max_size=8)

@@ -28,7 +28,7 @@ from chimeralab.bundle.manifest import (
     write_manifest,
 )
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import read_text, replacing_folder, write_text
+from chimeralab.core.files import atomic_folder, read_text, write_text
 from chimeralab.core.tables import open_table
 from chimeralab.core.text import secrets
 from chimeralab.rating.audit import JSON, MARKDOWN
@@ -70,7 +70,7 @@ def write_bundle(
         raise InputError(f"{study.path} is a bundle already; copy it as it is")
     _refuse_unjudged(study)
     target = folder.resolve()
-    with replacing_folder(target) as new:
+    with atomic_folder(target) as new:
         edits = _read_edits(target, study)
         tell("copying the records")
         _copy_plan(study, new)

@@ -8,9 +8,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 
-from chimeralab.core.numbers import counted
+from chimeralab.core.numbers import plural
 from chimeralab.core.tables import Columns
-from chimeralab.core.text import markdown
+from chimeralab.core.text import escape_markdown
 from chimeralab.embedding.encoder import MODEL
 from chimeralab.report.files import models_table, software_table
 from chimeralab.study import Study, flow
@@ -124,7 +124,7 @@ def _render(study: Study, template: str, **facts: Any) -> str:
     page = Environment(  # noqa: S701 - Markdown, whose marks the filter takes out
         loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    page.filters |= {"markdown": markdown, "counted": counted, "json": _json}
+    page.filters |= {"markdown": escape_markdown, "plural": plural, "json": _json}
     text = page.get_template(template).render(
         plan=plan,
         units=plan.kind.units,

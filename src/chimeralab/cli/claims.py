@@ -11,7 +11,7 @@ import click
 from chimeralab.cli.terminal import sanitize, say, warn_unverified
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, read_text, write_text
-from chimeralab.core.numbers import counted
+from chimeralab.core.numbers import plural
 from chimeralab.rating.gate import ClaimScope, forbidden_words
 
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}\n]*?)\s*\}\}")
@@ -65,7 +65,7 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
         for each in findings:
             near = f"; did you mean {each['closest']}?" if each["closest"] else ""
             click.echo(sanitize(f"line {each['line']}: {each['said']}: {each['reason']}{near}"))
-        say(f"{counted(resolved, 'number')} of the study, {counted(len(findings), 'finding')}")
+        say(f"{plural(resolved, 'number')} of the study, {plural(len(findings), 'finding')}")
     if findings:
         raise click.exceptions.Exit(1)
     if fill and fill.resolve() == text.resolve():

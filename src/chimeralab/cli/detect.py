@@ -35,9 +35,9 @@ from chimeralab.cli.verdict_table import (
     parse_checks,
 )
 from chimeralab.core.errors import InputError
-from chimeralab.core.extras import need
+from chimeralab.core.extras import require_extra
 from chimeralab.core.files import json_text
-from chimeralab.core.numbers import counted
+from chimeralab.core.numbers import plural
 from chimeralab.core.records import Detection
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.tables import check_table_name, open_table
@@ -282,7 +282,7 @@ def detect_on_ray(detector: LockedRule, options: dict[str, Any]) -> None:
             )
     if not options["out"]:
         raise InputError("--engine ray needs --out, a folder or URL for its results")
-    need("ray")
+    require_extra("ray")
     from chimeralab import scale  # noqa: PLC0415 - needs Ray
 
     judging = scale.WorkerSettings(
@@ -299,7 +299,7 @@ def detect_on_ray(detector: LockedRule, options: dict[str, Any]) -> None:
     found = [f"{totals.looping:,} looping"] if judging.loops else []
     found += [f"{totals.collapsed:,} collapsed"] if judging.detector else []
     out.print(
-        f"{counted(totals.conversations, 'conversation')} of {counted(totals.files, 'file')}"
+        f"{plural(totals.conversations, 'conversation')} of {plural(totals.files, 'file')}"
         f"{before}: {', '.join(found)}.",
         soft_wrap=True,
     )
@@ -307,7 +307,7 @@ def detect_on_ray(detector: LockedRule, options: dict[str, Any]) -> None:
     for error in totals.first_errors[:MAX_NAMED]:
         say(f"skipped {error}")
     if totals.errors:
-        entries = counted(totals.errors, "bad entry", "bad entries")
+        entries = plural(totals.errors, "bad entry", "bad entries")
         reason = f"{entries} skipped, listed in {options['out'].rstrip('/')}/errors"
         if not options["skip_bad"]:
             raise InputError(f"{reason}; use --skip-bad to allow that")

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from chimeralab.core.errors import ChimeraError
-from chimeralab.core.extras import missing_extra, need
+from chimeralab.core.extras import missing_extra, require_extra
 from chimeralab.core.parts import choose
 from chimeralab.version import __version__
 
@@ -101,7 +101,7 @@ class LazyGroup(SuggestingGroup):
             return None
         place, _, extra = COMMANDS[cmd_name]
         if extra:
-            need(extra)
+            require_extra(extra)
         module, attribute = place.split(":")
         command = getattr(importlib.import_module(f"chimeralab.cli.{module}"), attribute)
         assert isinstance(command, click.Command)

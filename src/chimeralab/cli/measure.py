@@ -16,7 +16,7 @@ from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.terminal import err, out, sanitize, say, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
-from chimeralab.core.numbers import between, counted, number, p_value, percent
+from chimeralab.core.numbers import between, number, p_value, percent, plural
 from chimeralab.stats.intervals import MIN_CLUSTERS, Interval
 from chimeralab.trial.columns import (
     GROUPINGS,
@@ -135,7 +135,7 @@ def _study(path: Path) -> tuple[Iterator[TrialRow], MetricWeights]:
 
 def print_metrics(console: Console, metrics: Metrics) -> None:
     """All numbers of one set of trials, then what to know about them."""
-    sessions, trials = counted(metrics.sessions, "session"), counted(metrics.trials, "trial")
+    sessions, trials = plural(metrics.sessions, "session"), plural(metrics.trials, "trial")
     console.print(f"{sessions}, {trials}\n")
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", no_wrap=True)
@@ -196,7 +196,7 @@ def _notes(metrics: Metrics) -> Iterator[str]:
         few = " With so few they come out too narrow." if fewest < MIN_CLUSTERS else ""
         yield (
             f"Intervals of MCI and GFQ: {metrics.resamples:,} resamples of"
-            f" {counted(sessions, 'cluster')}; of the others: {counted(trials, 'cluster')}."
+            f" {plural(sessions, 'cluster')}; of the others: {plural(trials, 'cluster')}."
             f" {A_CLUSTER}{alone}{few}"
         )
 

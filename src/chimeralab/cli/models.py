@@ -17,8 +17,8 @@ from chimeralab.weights import (
     MODELS,
     FileState,
     ModelFile,
-    glance,
-    known_model,
+    file_states,
+    find_model,
     model_folder,
     models_root,
     verify,
@@ -40,7 +40,7 @@ def models(context: click.Context, as_json: bool) -> None:
 @json_option
 def list_models(as_json: bool) -> None:
     """Show every model: what it is for, how large, and whether it is here."""
-    rows = [_row(name, glance(name)) for name in MODELS]
+    rows = [_row(name, file_states(name)) for name in MODELS]
     encoder = None
     if any(row["name"] == ENCODER and row["state"] == "present" for row in rows):
         from chimeralab.embedding.encoder import serving  # noqa: PLC0415 - fetching needs no numpy
@@ -115,12 +115,12 @@ def verify_models(context: click.Context, names: tuple[str, ...], as_json: bool)
 def _chosen(names: tuple[str, ...]) -> list[str]:
     if not names or names == ("all",):
         return list(MODELS)
-    return [known_model(name).name for name in dict.fromkeys(names)]
+    return [find_model(name).name for name in dict.fromkeys(names)]
 
 
 def _row(name: str, checks: Mapping[ModelFile, FileState]) -> dict[str, Any]:
     """One model as it is printed."""
-    spec, states = known_model(name), set(checks.values())
+    spec, states = find_model(name), set(checks.values())
     # Some files here and some not is a damaged model.
     state = states.pop() if len(states) == 1 else "damaged"
     return {

@@ -13,8 +13,8 @@ import click
 from chimeralab import readers
 from chimeralab.cli.terminal import sanitize, say
 from chimeralab.core.errors import InputError, LogError
-from chimeralab.core.extras import need
-from chimeralab.core.numbers import counted
+from chimeralab.core.extras import require_extra
+from chimeralab.core.numbers import plural
 from chimeralab.core.parts import CodeFile, Consent, SentKey
 from chimeralab.core.records import Trajectory
 from chimeralab.detection.locked import LOCKED, READINGS, LockedRule
@@ -49,7 +49,7 @@ def read_logs(options: Mapping[str, Any]) -> Iterator[Trajectory]:
         say(f"skipped {error}")
     skipped = ""
     if bad:
-        skipped = counted(sum(map(len, bad.values())), "bad entry", "bad entries") + " skipped"
+        skipped = plural(sum(map(len, bad.values())), "bad entry", "bad entries") + " skipped"
         say(skipped)
     if not read:
         raise InputError(f"no conversation found in {', '.join(options['paths'])}")
@@ -61,9 +61,9 @@ def read_logs(options: Mapping[str, Any]) -> Iterator[Trajectory]:
         context.call_on_close(fail)
     if unfinished:
         were = "was" if unfinished == 1 else "were"
-        say(f"{counted(unfinished, 'conversation')} {were} unfinished when the log was written")
+        say(f"{plural(unfinished, 'conversation')} {were} unfinished when the log was written")
     if others:
-        files = f"ignored {counted(len(others), 'file')} that {'is' if len(others) == 1 else 'are'}"
+        files = f"ignored {plural(len(others), 'file')} that {'is' if len(others) == 1 else 'are'}"
         say(f"{files} not logs" + (":" if options["verbose"] else " (--verbose lists them)"))
         for other in others if options["verbose"] else ():
             say(f"  {other}")
@@ -202,7 +202,7 @@ def ask_consent(allowed: bool | None) -> Consent:
     def consent(request: CodeFile | SentKey) -> None:
         if request in granted:
             return
-        action = f"the plan {request.does}"
+        action = f"the plan {request.effect}"
         if allowed:
             say(action)
         elif not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -218,7 +218,7 @@ def is_study(paths: Sequence[str]) -> bool:
     """Whether the paths are a single study folder, which needs the `lab` extra."""
     found = len(paths) == 1 and (Path(paths[0]) / "plan.toml").is_file()
     if found:
-        need("lab")
+        require_extra("lab")
     return found
 
 

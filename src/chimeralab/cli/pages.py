@@ -30,8 +30,8 @@ from chimeralab.cli.options import (
 )
 from chimeralab.cli.terminal import err, out, sanitize, say, summarize_flow, with_progress
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import json_text, replacing
-from chimeralab.core.numbers import counted
+from chimeralab.core.files import atomic_file, json_text
+from chimeralab.core.numbers import plural
 from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
@@ -120,7 +120,7 @@ def draw_one(
         open_encoder=partial(open_encoder, options["cache"]),
         words=words,
     )
-    with replacing(path) as part:
+    with atomic_file(path) as part:
         part.write_text(page, encoding="utf-8")
     return path
 
@@ -145,7 +145,7 @@ def draw_several(
         speaker=options["speaker"],
         open_encoder=partial(open_encoder, options["cache"]),
     )
-    say(f"{counted(conversations, 'conversation')}: {looping:,} in a loop, {collapsed:,} collapsed")
+    say(f"{plural(conversations, 'conversation')}: {looping:,} in a loop, {collapsed:,} collapsed")
     return folder / INDEX
 
 

@@ -25,7 +25,7 @@ from chimeralab import pipeline
 from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, ask_consent
 from chimeralab.cli.terminal import err, out, sanitize, say, summarize_flow
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import counted
+from chimeralab.core.numbers import plural
 from chimeralab.core.records import plain_value
 from chimeralab.core.result_words import MARK
 from chimeralab.runner import (
@@ -111,7 +111,7 @@ def run(
         if done.stopped:
             click.echo(f"stopped: {sanitize(done.stopped)}")
         if not done.complete:
-            left = counted(sum(arm.open for arm in done.arms), "conversation")
+            left = plural(sum(arm.open for arm in done.arms), "conversation")
             verb = "is" if left.startswith("1 ") else "are"
             click.echo(f"{left} {verb} left; the same command goes on with them")
     raise click.exceptions.Exit(0 if done.complete else 1)
@@ -231,8 +231,8 @@ class RunProgress:
             f"cost {cost}",
             # The gate is decided after the run: until then, every verdict is a mark.
             *([f"{len(self.collapsed):,} {MARK.collapsed}"] if self.watched else []),
-            *([counted(self.interventions, "intervention")] if self.interventions else []),
-            *([counted(self.failed_attempts, "failed attempt")] if self.failed_attempts else []),
+            *([plural(self.interventions, "intervention")] if self.interventions else []),
+            *([plural(self.failed_attempts, "failed attempt")] if self.failed_attempts else []),
             *([f"{self.paused:,} paused"] if self.paused else []),
         ]
         left = self.seconds_left

@@ -20,7 +20,7 @@ from chimeralab.cli.options import (
 from chimeralab.cli.terminal import out, percent, sanitize, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
-from chimeralab.core.numbers import counted
+from chimeralab.core.numbers import plural
 from chimeralab.core.result_words import MARK
 from chimeralab.detection.locked import LOCKED, READINGS, LockedRule
 from chimeralab.detection.measure import measure
@@ -114,7 +114,7 @@ def _print(result: Sweep, whose: Mapping[str, int]) -> None:
         f" {result.distinct_outcomes} different outcomes on {judged:,} conversations"
         f" ({result.without_verdict:,} too short for a verdict)."
     )
-    turns = (f"{who} in {counted(talks, 'conversation')}" for who, talks in whose.items())
+    turns = (f"{who} in {plural(talks, 'conversation')}" for who, talks in whose.items())
     out.print(Text(sanitize(f"Judged: {'; '.join(turns)}.")))
     if not judged:
         return

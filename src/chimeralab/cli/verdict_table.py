@@ -25,12 +25,12 @@ from chimeralab.cli.terminal import (
     speaker_label,
 )
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import replacing
-from chimeralab.core.numbers import counted
+from chimeralab.core.files import atomic_file
 from chimeralab.core.numbers import percent as percent_of
+from chimeralab.core.numbers import plural
 from chimeralab.core.records import Detection, Loop
 from chimeralab.core.result_words import ResultWords
-from chimeralab.core.text import inert
+from chimeralab.core.text import neutralize
 from chimeralab.detection.loops import DetectorPair
 from chimeralab.detection.verdict import CAVEATS, findings
 from chimeralab.stats.clusters import Proportion, cluster_mean, share
@@ -125,7 +125,7 @@ class VerdictTable:
         for code, caveat in CAVEATS.items():
             if turns := self._caveat_turns[code]:
                 talks = self._caveat_talks[code]
-                note = f"Note: turns {caveat}: {turns:,} in {counted(talks, 'conversation')}."
+                note = f"Note: turns {caveat}: {turns:,} in {plural(talks, 'conversation')}."
                 console.print(note, soft_wrap=True, style="dim")
         if self._group_by:
             console.print()
@@ -204,7 +204,7 @@ class VerdictCounts:
     def sentence(self, words: ResultWords) -> str:
         parts, collapses = [], self.collapses
         if self._long_enough or self.loops.hits:
-            total = counted(self.conversations, "conversation")
+            total = plural(self.conversations, "conversation")
             verb = "loops" if 1 in (self.loops.hits, self.conversations) else "loop"
             parts.append(f"{self.loops.hits:,} of {total} {verb}.")
         if collapses.total:
@@ -235,7 +235,7 @@ class VerdictCounts:
             elif tally.hits > max_share * tally.total:
                 rate = percent_of(tally.hits / tally.total)
                 limit = f"at most {percent_of(max_share)}" if max_share else "none"
-                total = counted(tally.total, "conversation")
+                total = plural(tally.total, "conversation")
                 yield f"{name} in {tally.hits:,} of {total} ({rate}); {limit} allowed"
 
     @property
@@ -320,7 +320,7 @@ class JUnit:
             attributes = {"message": _xml(lines[0]), "type": " and ".join(kinds)}
             ET.SubElement(case, "failure", attributes).text = _xml("\n".join(lines))
         elif detection.collapse_rate is None and (detection.steps or 0) <= 2:
-            reason = detection.reason or f"no verdict: {counted(detection.steps or 0, 'step')}"
+            reason = detection.reason or f"no verdict: {plural(detection.steps or 0, 'step')}"
             ET.SubElement(case, "skipped", message=_xml(reason))
         self._cases.append(case)
 
@@ -352,10 +352,10 @@ class JUnit:
         ET.SubElement(suite, "system-out").text = _xml(summary)
         ET.SubElement(suite, "system-err")
         ET.indent(root)
-        with replacing(self._path) as part:
+        with atomic_file(self._path) as part:
             ET.ElementTree(root).write(part, encoding="utf-8", xml_declaration=True)
 
 
 def _xml(text: str) -> str:
     """Replace the characters that XML doesn't allow."""
-    return inert(text).translate(NOT_XML)
+    return neutralize(text).translate(NOT_XML)

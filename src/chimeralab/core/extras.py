@@ -62,7 +62,7 @@ class MissingExtra(InputError, ImportError):
         )
 
 
-def need(extra: str) -> None:
+def require_extra(extra: str) -> None:
     """Refuse to begin what would fail later for lack of an extra; nothing is imported."""
     for module in extras().get(extra, ()):
         if find_spec(module) is None:
@@ -86,7 +86,7 @@ def missing_extra(error: ModuleNotFoundError) -> MissingExtra | None:
 
 
 @contextmanager
-def extra_named() -> Iterator[None]:
+def explain_missing_extra() -> Iterator[None]:
     """Around the imports of a module that needs an extra: where it is missing, its name is said."""
     try:
         yield

@@ -39,7 +39,7 @@ _MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
 _PART = re.compile(rf"\..+\.{_MACHINE}-(\d+)\.part", re.DOTALL)
 
 
-def sweep(folder: Path) -> None:
+def remove_stale_parts(folder: Path) -> None:
     """Remove what writers on this machine that were killed have left in a folder."""
     if os.name == "nt":  # where looking for a process by its number would end it
         return
@@ -62,10 +62,10 @@ def is_running(process: int) -> bool:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its name only when the block succeeds."""
     part = path.with_name(f".{path.name}.{_MACHINE}-{os.getpid()}.part")
-    sweep(path.parent)
+    remove_stale_parts(path.parent)
     try:
         with part.open("xb"):
             pass
@@ -90,11 +90,11 @@ def make_folder(path: Path) -> None:
 
 
 @contextmanager
-def replacing_folder(path: Path) -> Iterator[Path]:
+def atomic_folder(path: Path) -> Iterator[Path]:
     """An empty folder that takes the place of `path` as a whole, only when the block succeeds."""
     part = path.with_name(f".{path.name}.{_MACHINE}-{os.getpid()}.part")
     before = path.with_name(f".{path.name}.before")
-    sweep(path.parent)
+    remove_stale_parts(path.parent)
     try:
         if before.exists():  # a writer was killed between its last two steps
             rmtree(before) if path.exists() else before.rename(path)
@@ -114,7 +114,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file whole or not at all; half characters of a log become U+FFFD."""
-    with replacing(path) as part:
+    with atomic_file(path) as part:
         part.write_text(text, encoding="utf-8", errors="replace", newline="\n")
 
 

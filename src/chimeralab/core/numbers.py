@@ -65,13 +65,13 @@ def p_phrase(p: float | None) -> str:
     return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
 
 
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """A count and its noun.
+def plural(count: int, noun: str, many: str = "") -> str:
+    """Format a count with its noun; ``many`` is an irregular plural.
 
-    >>> counted(1, "run"), counted(2_000, "run"), counted(2, "bucket of prompts", "buckets")
+    >>> plural(1, "run"), plural(2_000, "run"), plural(2, "bucket of prompts", "buckets")
     ('1 run', '2,000 runs', '2 buckets')
     """
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
 def cutoff(value: float) -> str:

@@ -60,7 +60,7 @@ class Part(Record):
 def read_record(cls: type[T], table: Any, place: str) -> T:
     """Make a record of a table; `place` is the table's name, for errors."""
     if not isinstance(table, Mapping):
-        raise InputError(f"{place} is {shown(table)}; it takes a table of keys")
+        raise InputError(f"{place} is {format_value(table)}; it takes a table of keys")
     known = {f.name: f for f in fields(cls) if f.init}  # type: ignore[arg-type]
     for key in table:
         choose(key, known, f"key {key!r} in {place}")
@@ -96,7 +96,7 @@ def read_value(hint: Any, value: Any, place: str) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         reason = first["msg"][0].lower() + first["msg"][1:]
-        raise InputError(f"{place} = {shown(value)}: {reason}") from None
+        raise InputError(f"{place} = {format_value(value)}: {reason}") from None
 
 
 def choose(name: str, known: Iterable[str], what: str, or_else: str = "") -> None:
@@ -110,7 +110,7 @@ def choose(name: str, known: Iterable[str], what: str, or_else: str = "") -> Non
     raise InputError(f"unknown {what}{hint}; known: {_listed(known)}{more}")
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as an error message shows it: in TOML's words where they differ, and short."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else text[:57] + "..."
@@ -146,7 +146,7 @@ class CodeFile:
         return f"{self.name}, sha256 {self.sha256 or 'unknown: it is not here'}"
 
     @property
-    def does(self) -> str:
+    def effect(self) -> str:
         if self.path is None:
             return f"runs {self.name}, of which no file is in sight"
         command = "" if self.name == self.path.name else f"{self.name}, with "
@@ -174,7 +174,7 @@ class SentKey:
     address: str
 
     @property
-    def does(self) -> str:
+    def effect(self) -> str:
         return f"sends the environment variable {self.variable} to {urlsplit(self.address).netloc}"
 
     @property
@@ -204,9 +204,9 @@ def allow_all(_asked: CodeFile | SentKey) -> None:
 
 def find_code(module: str, folder: Path) -> CodeFile:
     """The file of a module: beside the plan, or among what is installed. Nothing is imported."""
-    beside = folder / f"{module}.py"
-    path = beside if beside.is_file() else _installed(module)
-    return code_file(path.name if path else beside.name, path)
+    local = folder / f"{module}.py"
+    path = local if local.is_file() else _installed(module)
+    return code_file(path.name if path else local.name, path)
 
 
 def code_file(name: str, path: Path | None) -> CodeFile:
@@ -276,7 +276,7 @@ class StandIn:
     code: ClassVar[CodeFile]
 
 
-class Beside:
+class PartLoader:
     """What lies beside a plan: its folder, and the code in it, which runs with consent only.
 
     Without consent, a part of the user's own is what `described` says of it: the lock of a plan.
@@ -374,13 +374,13 @@ def _stand_in(
 
 
 def read_part(
-    known: Mapping[str, type], table: Any, place: str, beside: Beside, seam: Seam
+    known: Mapping[str, type], table: Any, place: str, loader: PartLoader, seam: Seam
 ) -> Part:
     """Read a table with `use = NAME`, where the name decides which other keys there are."""
     if not isinstance(table, Mapping) or not isinstance(table.get("use"), str):
         raise InputError(f"{place} needs use = NAME; known: {_listed(known)}, or 'module:Class'")
     use, settings = table["use"], {k: v for k, v in table.items() if k != "use"}
     if ":" in use:
-        return beside.read(seam, use, settings, place)
+        return loader.read(seam, use, settings, place)
     choose(use, known, f"use = {use!r} in {place}", or_else="or 'module:Class' for your own")
     return Part(use, read_record(known[use], settings, place))

@@ -191,25 +191,25 @@ ROLES = dict.fromkeys(("user", "human", "customer", "client", "guest"), "user") 
     ("assistant", "ai", "bot", "chatbot", "chatgpt", "gpt", "model", "agent"), "assistant"
 )
 # Roles whose messages are what a tool gave back.
-RESULTS = frozenset(
+RESULT_ROLES = frozenset(
     {"tool", "function", "function_response", "tool_response", "tool_result", "observation"}
 )
 # Roles whose messages are calls of a tool.
-CALLS = frozenset({"function_call", "tool_call"})
+CALL_ROLES = frozenset({"function_call", "tool_call"})
 # Roles whose messages nobody says.
-SILENT = RESULTS | CALLS | {"system", "developer"}
+SILENT_ROLES = RESULT_ROLES | CALL_ROLES | {"system", "developer"}
 
 
-def role_of(name: str) -> str:
+def normalize_role(name: str) -> str:
     """The role in one spelling.
 
-    >>> role_of("Human"), role_of("gpt"), role_of("critic")
+    >>> normalize_role("Human"), normalize_role("gpt"), normalize_role("critic")
     ('user', 'assistant', 'critic')
     """
     folded = name.strip().lower()
     return ROLES.get(folded, folded)
 
 
-def side_of(turn: Turn) -> str:
+def role_of_turn(turn: Turn) -> str:
     """The role of a turn; where it has none, that of the name of its speaker."""
-    return role_of(turn.role or turn.speaker or "")
+    return normalize_role(turn.role or turn.speaker or "")

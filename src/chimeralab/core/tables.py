@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from chimeralab.core.errors import InputError, LogError
-from chimeralab.core.files import json_text, replacing
+from chimeralab.core.files import atomic_file, json_text
 
 Write = Callable[[Mapping[str, Any]], None]
 Columns = Mapping[str, type]
@@ -141,7 +141,7 @@ def open_table(path: Path, columns: Columns) -> Iterator[Write]:
     CSV and Parquet hold the named columns; JSON lines hold each row as it is.
     """
     check_table_name(path)
-    with replacing(path) as part, _WRITERS[path.suffix](part, columns) as write:
+    with atomic_file(path) as part, _WRITERS[path.suffix](part, columns) as write:
         yield write
 
 

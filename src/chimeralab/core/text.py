@@ -20,20 +20,20 @@ _LONG_PIECE = 12
 _JOINTS = re.compile(r"[\W_]+")
 
 
-def markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text of others inside Markdown: one line, no markup, no new cells.
 
-    >>> markdown("a | b\\n*c*")
+    >>> escape_markdown("a | b\\n*c*")
     'a \\\\| b \\\\*c\\\\*'
     """
     flat = " ".join(text.split())
     return "".join(f"\\{char}" if char in "\\|<>`*_[]#!" else char for char in flat)
 
 
-def readable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text with lone surrogates, which no encoder accepts, replaced by the sign for unknown.
 
-    >>> readable("fine"), readable("half \\ud83d a pair")
+    >>> replace_surrogates("fine"), replace_surrogates("half \\ud83d a pair")
     ('fine', 'half \ufffd a pair')
     """
     if text.isascii():
@@ -41,13 +41,13 @@ def readable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def inert(text: str) -> str:
+def neutralize(text: str) -> str:
     """The text with every character that acts instead of being seen replaced by its name.
 
-    >>> inert("\\x1b[31mred\\u202e\\r\\n")
+    >>> neutralize("\\x1b[31mred\\u202e\\r\\n")
     '[U+001B][31mred[U+202E]\\n'
     """
-    return readable(text).replace("\r\n", "\n").translate(_SIGNS)
+    return replace_surrogates(text).replace("\r\n", "\n").translate(_SIGNS)
 
 
 def secrets(*names: str) -> dict[str, str]:

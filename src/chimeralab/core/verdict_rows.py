@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from chimeralab.core.extras import need
+from chimeralab.core.extras import require_extra
 from chimeralab.core.tables import Columns
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def verdict_rows(detection: "Detection") -> Iterator[Mapping[str, Any]]:
 
 def verdict_frame(detections: Iterable["Detection"]) -> Any:
     """The rows as a pandas frame, with a column for each field of the log."""
-    need("pandas")
+    require_extra("pandas")
     import pandas as pd  # noqa: PLC0415 - large, and not part of the light install
 
     found = list(detections)

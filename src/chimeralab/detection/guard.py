@@ -14,7 +14,7 @@ from chimeralab.detection.locked import LOCKED, LockedRule, LockedStream
 from chimeralab.detection.loops import LOOPS, LoopingTurns, Loops, LoopStream, Sum
 from chimeralab.detection.seam import Detector, Observation, Signal
 from chimeralab.detection.words import HeardMessage, MessageWords, is_blank
-from chimeralab.readers.chat import ChatMessage, Result, message_of
+from chimeralab.readers.chat import ChatMessage, Result, parse_message
 from chimeralab.readers.seam import Unreadable
 
 if TYPE_CHECKING:
@@ -264,11 +264,11 @@ def _read(message: Any) -> ChatMessage:
     """A plain message at once; any other, or one that is malformed, by what knows them all."""
     if isinstance(message, dict) and "role" in message and not {"type", "lc"} & message.keys():
         with suppress(Unreadable):
-            return message_of(message, "message")
+            return parse_message(message, "message")
     # Imported here: it brings every format of logs, which a guard in a hook has no time for.
-    from chimeralab.readers.held import message_in  # noqa: PLC0415
+    from chimeralab.readers.memory import parse_any_message  # noqa: PLC0415
 
-    return message_in(message)
+    return parse_any_message(message)
 
 
 def _known_by(loop: Loop) -> Loop:

@@ -16,7 +16,7 @@ from chimeralab.detection.screen import Screen
 from chimeralab.detection.seam import Detector, Needs, Observation
 from chimeralab.detection.verdict import NO_COLLAPSE, judge_collapse
 from chimeralab.detection.words import is_blank
-from chimeralab.readers.held import DataFrame, conversation_in, conversations_in, is_frame
+from chimeralab.readers.memory import DataFrame, is_frame, parse_conversation, parse_frame
 
 if TYPE_CHECKING:
     from chimeralab.embedding.encoder import Encoder
@@ -168,7 +168,7 @@ def detect(conversation: Conversation | DataFrame, **settings: Any) -> Detection
     """
     if is_frame(conversation):
         return Results(detect_all(conversation, **settings))
-    return next(detect_all([conversation_in(conversation)], **settings))
+    return next(detect_all([parse_conversation(conversation)], **settings))
 
 
 def detect_file(  # noqa: PLR0913
@@ -203,7 +203,7 @@ def detect_all(  # noqa: PLR0913
 
 def _trajectories(conversations: Any) -> Iterator[Trajectory]:
     if is_frame(conversations):
-        yield from conversations_in(conversations)
+        yield from parse_frame(conversations)
         return
     if isinstance(conversations, str | bytes | Mapping | Trajectory):
         raise InputError(
@@ -211,4 +211,4 @@ def _trajectories(conversations: Any) -> Iterator[Trajectory]:
             " detect judges one"
         )
     for number, each in enumerate(conversations, start=1):
-        yield conversation_in(each, f"conversation-{number}")
+        yield parse_conversation(each, f"conversation-{number}")

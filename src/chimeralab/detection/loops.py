@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from chimeralab.core.records import RESULTS, Call, Loop, Record, Turn, side_of
+from chimeralab.core.records import RESULT_ROLES, Call, Loop, Record, Turn, role_of_turn
 from chimeralab.detection.calls import CallLog, as_told
 from chimeralab.detection.evidence import NOTHING, TextEvidence, TextMemory, Weighed
 from chimeralab.detection.locked import LOCKED
@@ -215,7 +215,7 @@ class LoopStream:
         self._repeated = set()
         if message is not None:
             self._judge_text(message, turn.speaker)
-        elif not turn.spoken and side_of(turn) in RESULTS:
+        elif not turn.spoken and role_of_turn(turn) in RESULT_ROLES:
             self._texts.something_new |= self._calls.heard(turn.text)
         for call in turn.calls:
             self.judge_call(call, self.position)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.records import Record, Trajectory, Turn, role_of, side_of
+from chimeralab.core.records import Record, Trajectory, Turn, normalize_role, role_of_turn
 from chimeralab.detection.words import is_blank
 
 if TYPE_CHECKING:
@@ -83,11 +83,11 @@ def _wanted(turns: Sequence[Turn], speaker: str | None) -> tuple[str, Callable[[
     if speaker is not None:
         return f"turns of {speaker} (asked for)", _is(speaker.casefold(), _speaker, _role)
     # An agent that only calls tools still makes a chat, or its user would be judged instead.
-    talking = [turn for turn in turns if turn.spoken or side_of(turn) == "assistant"]
+    talking = [turn for turn in turns if turn.spoken or role_of_turn(turn) == "assistant"]
     # The role is the surer sign: in a chat, either side may go by a name of its own.
     voices = {(turn.role, turn.speaker): turn for turn in talking}.values()
     for side in (_role, _speaker):
-        if {role_of(side(turn)) for turn in voices} == CHAT:
+        if {normalize_role(side(turn)) for turn in voices} == CHAT:
             return "assistant turns (chat)", _is("assistant", side)
     # A question that nobody answered, as in a sample that failed, is not judged instead.
     if voices and all(_role(turn) == "user" for turn in voices):
@@ -97,7 +97,7 @@ def _wanted(turns: Sequence[Turn], speaker: str | None) -> tuple[str, Callable[[
 
 def _is(name: str, *sides: Callable[[Turn], str]) -> Callable[[Turn], bool]:
     """Whether a turn is by someone of a name, or of the role that goes by many names."""
-    return lambda turn: any(name in (side(turn), role_of(side(turn))) for side in sides)
+    return lambda turn: any(name in (side(turn), normalize_role(side(turn))) for side in sides)
 
 
 def _anyone(turn: Turn) -> bool:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from chimeralab.core.records import Caveat, Detection, Episode, Evidence, Loop, TurnTrace
-from chimeralab.core.text import readable
+from chimeralab.core.text import replace_surrogates
 from chimeralab.detection.seam import Detector, Observation, Signal
 
 EXCERPT = 80
@@ -52,7 +52,9 @@ def judge_collapse(
     counts = {
         "blank_turns": sum(each.blank for each in seen),
         "truncated_turns": cut,
-        "repaired_turns": sum(readable(each.turn.text) != each.turn.text for each in seen),
+        "repaired_turns": sum(
+            replace_surrogates(each.turn.text) != each.turn.text for each in seen
+        ),
         "longer_cycle": detector.cycles_missed(seen, signals),
     }
     return {

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from chimeralab import weights
 from chimeralab.core.errors import InputError
-from chimeralab.core.text import readable
+from chimeralab.core.text import replace_surrogates
 from chimeralab.embedding.kernel import Kernel, KernelUnusable
 from chimeralab.embedding.minilm import MARGINS as MARGINS  # noqa: PLC0414 - for reports
 from chimeralab.embedding.minilm import WIDTH, Floats, MiniLM, WordPieces, unit
@@ -120,8 +120,8 @@ class MiniLMEncoder(Encoder):
         self._words = WordPieces(folder / "tokenizer.json")
         self._fast, self.served_by = fastest(tensors)
         # Few texts are rechecked, and the compiled network has a copy of its own: 43 MB less.
-        tensors.let_go()
-        self._exact = MiniLM(tensors, after_layer=tensors.let_go)
+        tensors.release_pages()
+        self._exact = MiniLM(tensors, after_layer=tensors.release_pages)
         self.precision = self._fast.precision
         self.margin = self._fast.margin
         # One thread may encode while another rechecks what was encoded before.
@@ -140,7 +140,7 @@ class MiniLMEncoder(Encoder):
         return self._encode(self.split(texts), self._exact.one_by_one, "numpy")
 
     def split(self, texts: Sequence[str]) -> Split:
-        texts = [readable(text) for text in texts]
+        texts = [replace_surrogates(text) for text in texts]
         keys = {text: text_key(text) for text in texts}
         pieces = zip(keys.values(), self._words.split(list(keys)), strict=True)
         return [keys[text] for text in texts], dict(pieces)
@@ -218,7 +218,7 @@ class TokenEncoder:
         self.encode = lru_cache(REMEMBERED_TEXTS)(self._encode)
 
     def _encode(self, text: str) -> Floats:
-        [(pieces, _)] = self._words.split([readable(text)])
+        [(pieces, _)] = self._words.split([replace_surrogates(text)])
         return unit(self._model.hidden(pieces)[1:-1])
 
 

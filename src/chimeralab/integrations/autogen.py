@@ -2,10 +2,10 @@
 
 from typing import Any, Unpack
 
-from chimeralab.core.extras import extra_named
+from chimeralab.core.extras import explain_missing_extra
 from chimeralab.integrations.watch import Message, Watch, WatchSettings
 
-with extra_named():
+with explain_missing_extra():
     from autogen_core.model_context import UnboundedChatCompletionContext
     from autogen_core.models import LLMMessage, UserMessage
 

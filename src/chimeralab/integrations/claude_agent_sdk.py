@@ -2,11 +2,11 @@
 
 from typing import Any, Unpack
 
-from chimeralab.core.extras import extra_named
+from chimeralab.core.extras import explain_missing_extra
 from chimeralab.integrations.claude_code import ClaudeCodeHook
 from chimeralab.integrations.watch import WatchSettings
 
-with extra_named():
+with explain_missing_extra():
     from claude_agent_sdk import HookMatcher
 
 

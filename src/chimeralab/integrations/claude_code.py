@@ -61,7 +61,7 @@ class ClaudeCodeHook:
             self._ended.append((path, event))
         ended = [each for where, each in self._ended if where == path]
         self._times = []
-        for time, message in merged(_said(path), ended, aside=bool(agent)):
+        for time, message in merge_messages(_read_tail(path), ended, aside=bool(agent)):
             self._times.append(time)
             yield message
 
@@ -70,7 +70,7 @@ class ClaudeCodeHook:
         return f"{time[11:16]} UTC" if time else f"message {position}"
 
 
-def _said(path: str) -> list[dict[str, Any]]:
+def _read_tail(path: str) -> list[dict[str, Any]]:
     """The last lines that say something, in order; a line that is still being written is left."""
     found: list[dict[str, Any]] = []
     with open(path, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
@@ -96,7 +96,7 @@ def _value(line: bytes) -> dict[str, Any] | None:
     return value if said else None
 
 
-def merged(
+def merge_messages(
     lines: Iterable[Mapping[str, Any]], ended: Sequence[Event] = (), *, aside: bool = False
 ) -> Iterator[tuple[str, Message]]:
     """Messages with their times: the lines of one message together, then what events add.

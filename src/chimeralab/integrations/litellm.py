@@ -3,10 +3,10 @@
 from typing import Any, Unpack
 
 from chimeralab.core.errors import LoopDetected
-from chimeralab.core.extras import extra_named
+from chimeralab.core.extras import explain_missing_extra
 from chimeralab.integrations.watch import MARK, Watch, WatchSettings
 
-with extra_named():
+with explain_missing_extra():
     from litellm.integrations.custom_logger import CustomLogger
 
 BAD_REQUEST = 400  # which clients don't try again

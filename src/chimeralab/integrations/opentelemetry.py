@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any, Unpack
 
-from chimeralab.core.extras import extra_named
+from chimeralab.core.extras import explain_missing_extra
 from chimeralab.integrations.watch import Message, Watch, WatchSettings
 from chimeralab.readers.opentelemetry import span_messages
 
-with extra_named():
+with explain_missing_extra():
     from opentelemetry._logs import SeverityNumber, get_logger
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
     from opentelemetry.trace import NonRecordingSpan, set_span_in_context

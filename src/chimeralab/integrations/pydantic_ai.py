@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from chimeralab.core.extras import extra_named
+from chimeralab.core.extras import explain_missing_extra
 from chimeralab.integrations.watch import Message, Watch, WatchSettings
 
-with extra_named():
+with explain_missing_extra():
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import ModelMessage, ModelResponse
 

@@ -12,7 +12,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
 from chimeralab.core.numbers import percent
 from chimeralab.core.records import Record
-from chimeralab.core.text import markdown
+from chimeralab.core.text import escape_markdown
 from chimeralab.rating.gate import Gate, GateOutcome, judge_gate
 from chimeralab.rating.labels import LabelTable
 from chimeralab.rating.ratings import RaterKind
@@ -285,16 +285,16 @@ def _markdown(
 ) -> Iterator[str]:
     gate, overall = result.gate, result.overall
     yield from ("# Gate record", "")
-    yield f"**Verdict: {gate.name}.** Asked: {gate.gate}. {markdown(gate.reason)}."
-    yield from ("", markdown(gate.scope.sentence), "")
+    yield f"**Verdict: {gate.name}.** Asked: {gate.gate}. {escape_markdown(gate.reason)}."
+    yield from ("", escape_markdown(gate.scope.sentence), "")
     yield f"- items: {overall.n_valid} valid of {overall.n_total}"
-    yield from (f"- rater: {markdown(str(rater))}" for rater in raters)
+    yield from (f"- rater: {escape_markdown(str(rater))}" for rater in raters)
     if rubric is None:
         yield "- rubric: not stated"
     else:
         yield f"- rubric: {rubric.name} {rubric.version}, sha256 {rubric.sha256}"
     yield from ("", "## Figures", "", *_figures(result), "")
-    yield from ("## In words", "", *(f"- {markdown(line)}" for line in explain(overall)), "")
+    yield from ("## In words", "", *(f"- {escape_markdown(line)}" for line in explain(overall)), "")
     yield from ("## Disagreements", "", *_disagreements(result), "")
     if rubric is not None:
         yield from ("## Versions of the rubric", "", *history_lines(rubric))
@@ -312,7 +312,7 @@ def _figures(result: Audit) -> Iterator[str]:
 
     columns = {"all": panel_json(result.overall)}
     columns |= {name: panel_json(panel) for name, panel in result.by_stratum.items()}
-    yield "| | " + " | ".join(map(markdown, columns)) + " |"
+    yield "| | " + " | ".join(map(escape_markdown, columns)) + " |"
     yield "|---" * (len(columns) + 1) + "|"
     counts = ((name, [str(panel[name]) for panel in columns.values()]) for name in COUNTS)
     figures = ((name, [figure(panel[name]) for panel in columns.values()]) for name in FIGURES)
@@ -327,14 +327,17 @@ def _disagreements(result: Audit) -> Iterator[str]:
         yield "None is listed: the raters differ on no item, or only counts were given."
         return
     raters = result.overall.raters
-    yield "| item | stratum | " + " | ".join(map(markdown, raters)) + " |"
+    yield "| item | stratum | " + " | ".join(map(escape_markdown, raters)) + " |"
     yield "|---" * (len(raters) + 2) + "|"
     for each in result.disagreements:
         labels = ("–" if each.labels[rater] is None else each.labels[rater] for rater in raters)
         reasons = (each.reasons.get(rater, "") for rater in raters)
         said = [
-            markdown(f"{label} {why}".strip()) for label, why in zip(labels, reasons, strict=True)
+            escape_markdown(f"{label} {why}".strip())
+            for label, why in zip(labels, reasons, strict=True)
         ]
         yield (
-            f"| {markdown(each.item)} | {markdown(each.stratum or '')} | " + " | ".join(said) + " |"
+            f"| {escape_markdown(each.item)} | {escape_markdown(each.stratum or '')} | "
+            + " | ".join(said)
+            + " |"
         )

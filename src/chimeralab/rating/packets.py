@@ -21,7 +21,7 @@ from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.files import write_text
 from chimeralab.core.records import Record
 from chimeralab.core.tables import open_table, read_rows
-from chimeralab.core.text import inert
+from chimeralab.core.text import neutralize
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.version import __version__
@@ -157,7 +157,7 @@ def packet_page(name: str, sheets: Mapping[str, Item], rubric: Rubric) -> str:
             {
                 "id": sheet,
                 "check": sheet_checksum(sheet, item),
-                "texts": [inert(text) for text in item.texts],
+                "texts": [neutralize(text) for text in item.texts],
             }
             for sheet, item in sheets.items()
         ],

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Beside, Part, read_part, read_record, read_value
+from chimeralab.core.parts import Part, PartLoader, read_part, read_record, read_value
 from chimeralab.core.records import Record
 from chimeralab.rating.gate import Gate, RuleName, StatisticName, ValidityBar
 from chimeralab.rating.ratings import SEAM, RaterPart
@@ -41,10 +41,10 @@ class RubricTable(Record):
     sha256: str | None = None
 
     @classmethod
-    def read(cls, table: Any, place: str, beside: Beside) -> "RubricTable":
+    def read(cls, table: Any, place: str, loader: PartLoader) -> "RubricTable":
         """The table of a plan, with the version and the hash of the file written out."""
         read = read_record(cls, table, place)
-        rubric = read.load(beside.folder)
+        rubric = read.load(loader.folder)
         for name in ("version", "sha256"):
             asked, present = getattr(read, name), getattr(rubric, name)
             if asked not in (None, present):
@@ -67,7 +67,7 @@ class RatersTable(Record):
     own: Mapping[str, Part] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, table: Any, place: str, beside: Beside) -> "RatersTable":
+    def read(cls, table: Any, place: str, loader: PartLoader) -> "RatersTable":
         """The table of a plan, with the raters of its own."""
         named = table if isinstance(table, Mapping) else {}
         own = {name: value for name, value in named.items() if isinstance(value, Mapping)}
@@ -79,7 +79,7 @@ class RatersTable(Record):
             use = value.get("use")
             if not isinstance(use, str) or ":" not in use:
                 raise InputError(f"{at} needs use = 'module:Class', a rater of your own")
-            parts[name] = read_part({}, value, at, beside, SEAM)
+            parts[name] = read_part({}, value, at, loader, SEAM)
             if not callable(getattr(parts[name].settings, "open", None)):
                 raise InputError(
                     f"use = {use!r} in {at} has no method open(rubric), as raters have"

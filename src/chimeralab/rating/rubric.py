@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import replacing, write_text
+from chimeralab.core.files import atomic_file, write_text
 from chimeralab.core.parts import read_record
 from chimeralab.core.records import Record
 
@@ -147,7 +147,7 @@ def lock_rubric(path: Path) -> Rubric:
     rubric = parse_rubric(locked, str(path))
     if rubric.state != "locked":
         raise InputError(f'{path}: write its state as the line `state = "calibrated"`')
-    with replacing(path) as part:
+    with atomic_file(path) as part:
         part.write_bytes(locked)
     write_text(lock_path(path), json.dumps(_lock_entry(rubric), indent=1) + "\n")
     return rubric

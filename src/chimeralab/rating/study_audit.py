@@ -11,8 +11,8 @@ import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text, write_text
-from chimeralab.core.numbers import counted, percent
-from chimeralab.core.parts import shown
+from chimeralab.core.numbers import percent, plural
+from chimeralab.core.parts import format_value
 from chimeralab.detection.verdict import from_json
 from chimeralab.rating.audit import (
     JSON,
@@ -78,7 +78,7 @@ class Reliability(NamedTuple):
         for rater, (items, same) in self.retests.items():
             low, high = map(percent, wilson(same, items))
             said.append(
-                f"{rater} gave {same} of {counted(items, 'repeated item')} the same "
+                f"{rater} gave {same} of {plural(items, 'repeated item')} the same "
                 f"label again ({percent(same / items)}, 95 % interval {low} – {high})"
             )
         unasked = [each.name for each in self.raters if each.name not in self.retests]
@@ -323,7 +323,7 @@ def recompute_gate(study: Study) -> Recomputed:
         # Early records have no outcome.
         said = (record["verdict"], record.get("outcome", found.gate.name))
         if said != (verdict, found.gate.name):
-            problem = f"it says {' and '.join(map(shown, said))}, but its labels do not"
+            problem = f"it says {' and '.join(map(format_value, said))}, but its labels do not"
             findings.append(Finding(place, problem))
         wrong = [
             name
@@ -332,7 +332,7 @@ def recompute_gate(study: Study) -> Recomputed:
         ]
         if wrong:
             name = wrong[0]
-            values = f"{shown(record['audit'].get(name))} → {shown(figures[name])}"
+            values = f"{format_value(record['audit'].get(name))} → {format_value(figures[name])}"
             problem = f"not what the labels give (recorded → recomputed): {name} {values}"
             findings.append(Finding(place, problem))
     except OSError:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import between, counted, percent
+from chimeralab.core.numbers import between, percent, plural
 from chimeralab.core.records import Detection, Record
 from chimeralab.rating.gate import NOT_ASKED, RuleName, ValidityBar, ValidityOutcome
 from chimeralab.rating.loops import alternations, share_template
@@ -147,7 +147,7 @@ def validity_in_words(rater: str, found: Validity | str) -> str:
         kappa += f" ({between(agreed.kappa_ci_score, 3)})"
     classes = ", ".join(f"{count} {name}" for name, count in found.classes.items())
     return (
-        f"{start}, {counted(agreed.n_valid, 'item')}: sensitivity {shown(diagnosis.sensitivity)}, "
+        f"{start}, {plural(agreed.n_valid, 'item')}: sensitivity {shown(diagnosis.sensitivity)}, "
         f"specificity {shown(diagnosis.specificity)}, kappa {kappa}; "
         f"they differ on {len(found.differences)}{f' ({classes})' if classes else ''}."
     )

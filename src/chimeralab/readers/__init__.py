@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from chimeralab.readers.formats import READERS, reader_named
-    from chimeralab.readers.reading import find_logs, read, read_all
+    from chimeralab.readers.logs import find_logs, read, read_all
     from chimeralab.readers.seam import Place, Reader, Unreadable
     from chimeralab.readers.tables import rows_with
 
@@ -26,9 +26,9 @@ _PLACES = {
     "Place": "seam",
     "Reader": "seam",
     "Unreadable": "seam",
-    "find_logs": "reading",
-    "read": "reading",
-    "read_all": "reading",
+    "find_logs": "logs",
+    "read": "logs",
+    "read_all": "logs",
     "reader_named": "formats",
     "rows_with": "tables",
 }

@@ -4,33 +4,33 @@ from collections.abc import Iterator, Mapping
 from itertools import starmap
 from typing import Any
 
-from chimeralab.core.records import Trajectory, role_of
+from chimeralab.core.records import Trajectory, normalize_role
 from chimeralab.readers.chat import (
     CALL_PARTS,
     ChatMessage,
     Content,
-    brought,
-    call_of,
-    message_of,
-    messages_of,
+    join_turns,
+    make_message,
+    make_result,
+    parse_call,
+    parse_message,
+    parse_messages,
     result_text,
-    spoken,
-    turns_of,
 )
 from chimeralab.readers.seam import (
     Place,
     Reader,
     Unreadable,
+    as_object,
     bool_or_none,
-    identity,
+    get_id,
+    get_list,
+    get_path,
+    get_text,
     items,
-    listing,
-    mapping,
-    nested,
-    numbered,
-    scalars,
+    other_scalars,
     str_or_none,
-    text,
+    with_places,
 )
 
 LANGCHAIN_ROLES = {
@@ -52,11 +52,11 @@ class LangChain(Reader):
         return is_langchain(next(iter(_langchain_list(value)), None))
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        messages = starmap(langchain_message, numbered(_langchain_list(value), "messages"))
+        messages = starmap(langchain_message, with_places(_langchain_list(value), "messages"))
         fields = value if isinstance(value, dict) else {}
-        name = identity(fields, "id", "thread_id") if "lc" not in fields else None
-        metadata = {} if "lc" in fields else scalars(fields, but={"id"})
-        yield Trajectory(name or place.default_id(), turns_of(messages), metadata, str(place))
+        name = get_id(fields, "id", "thread_id") if "lc" not in fields else None
+        metadata = {} if "lc" in fields else other_scalars(fields, but={"id"})
+        yield Trajectory(name or place.default_id(), join_turns(messages), metadata, str(place))
 
 
 def _langchain_list(value: Any) -> list[Any]:
@@ -94,7 +94,7 @@ def langchain_message(message: Any, place: str) -> ChatMessage:
     if found is None:
         raise Unreadable(f"{place} is not a LangChain message")
     kind, data = found
-    role = text(data, "role", place) if kind == "chat" else LANGCHAIN_ROLES[kind]
+    role = get_text(data, "role", place) if kind == "chat" else LANGCHAIN_ROLES[kind]
     calls = items(data.get("tool_calls")) + items(data.get("invalid_tool_calls"))
     content = data.get("content")
     if calls and isinstance(content, list):
@@ -103,13 +103,13 @@ def langchain_message(message: Any, place: str) -> ChatMessage:
             p for p in content if not (isinstance(p, dict) and str(p.get("type")) in CALL_PARTS)
         ]
     elif not calls:
-        calls = nested(data, "additional_kwargs", "tool_calls") or []
+        calls = get_path(data, "additional_kwargs", "tool_calls") or []
     fields = {"role": role, "content": content, "tool_calls": calls, "name": data.get("name")}
     if data.get("tool_call_id"):
         fields["tool_call_id"] = data["tool_call_id"]
     if data.get("status") == "error":
         fields["error"] = True
-    return message_of(fields, place)
+    return parse_message(fields, place)
 
 
 AUTOGEN_SILENT = (
@@ -145,19 +145,19 @@ class AutoGen(Reader):
         if isinstance(value, dict) and "messages" not in value:
             self._lines += _autogen_messages(value, "the line")
             return
-        fields = {"messages": value} if isinstance(value, list) else mapping(value, "the line")
-        messages = messages_of(_autogen_messages, listing(fields, "messages"), "messages")
-        name = identity(fields, "id") or place.default_id()
-        yield Trajectory(name, turns_of(messages), scalars(fields, but={"id"}), str(place))
+        fields = {"messages": value} if isinstance(value, list) else as_object(value, "the line")
+        messages = parse_messages(_autogen_messages, get_list(fields, "messages"), "messages")
+        name = get_id(fields, "id") or place.default_id()
+        yield Trajectory(name, join_turns(messages), other_scalars(fields, but={"id"}), str(place))
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
         if self._lines:
-            yield Trajectory(place.stem, turns_of(self._lines), {}, str(place))
+            yield Trajectory(place.stem, join_turns(self._lines), {}, str(place))
 
 
 def _autogen_messages(message: Any, place: str) -> Iterator[ChatMessage]:
-    fields = mapping(message, place)
-    source, named = text(fields, "source", place), text(fields, "type", place)
+    fields = as_object(message, place)
+    source, named = get_text(fields, "source", place), get_text(fields, "type", place)
     content = fields.get("content")
     entries = [entry for entry in items(content) if isinstance(entry, dict)]
     if named in AUTOGEN_SILENT:
@@ -165,16 +165,16 @@ def _autogen_messages(message: Any, place: str) -> Iterator[ChatMessage]:
     if entries and all("call_id" in entry for entry in entries):
         for entry in entries:
             call, failed = str_or_none(entry["call_id"]), bool_or_none(entry.get("is_error"))
-            yield brought(entry.get("content"), call, failed)
+            yield make_result(entry.get("content"), call, failed)
         return
-    role = "user" if role_of(source) == "user" else "assistant"
+    role = "user" if normalize_role(source) == "user" else "assistant"
     role = "system" if named == "SystemMessage" else role
     if entries and all("arguments" in entry for entry in entries):
-        calls = tuple(map(call_of, entries))
-        yield spoken(Content("", tools=True, calls=calls), role, source)
+        calls = tuple(map(parse_call, entries))
+        yield make_message(Content("", tools=True, calls=calls), role, source)
         return
     texts = [part for part in items(content) if isinstance(part, str)]
     said = content if isinstance(content, str) else "\n".join(texts) or result_text(content)
     # A summary repeats the result of the tool in the agent's name.
     is_summary = named == "ToolCallSummaryMessage"
-    yield spoken(said, "tool") if is_summary else spoken(said, role, source)
+    yield make_message(said, "tool") if is_summary else make_message(said, role, source)

@@ -10,25 +10,33 @@ from dataclasses import replace
 from itertools import chain, starmap
 from typing import Any, NamedTuple
 
-from chimeralab.core.records import CALLS, RESULTS, SILENT, Call, Trajectory, Turn, role_of
+from chimeralab.core.records import (
+    CALL_ROLES,
+    RESULT_ROLES,
+    SILENT_ROLES,
+    Call,
+    Trajectory,
+    Turn,
+    normalize_role,
+)
 from chimeralab.readers.seam import (
     Place,
     Reader,
     Unreadable,
+    as_object,
     bool_or_none,
+    embedded_json,
     first_text,
-    identity,
+    get_id,
+    get_list,
+    get_path,
+    get_text,
     items,
-    json_inside,
-    kind,
-    listing,
-    mapping,
-    nested,
-    numbered,
-    scalars,
+    json_type,
+    optional_text,
+    other_scalars,
     str_or_none,
-    text,
-    text_or_none,
+    with_places,
 )
 
 CALL_PARTS = {"tool_use", "tool_call", "function_call", "server_tool_use", "mcp_tool_use"}
@@ -59,23 +67,23 @@ class ChatMessage(NamedTuple):
     content: Content
 
 
-def message_of(message: Any, place: str) -> ChatMessage:
+def parse_message(message: Any, place: str) -> ChatMessage:
     """A message with `role`, `content` and perhaps `name`, `tool_calls` and `model`."""
-    fields = mapping(message, place)
-    role = role_of(text(fields, "role", place))
-    name = text_or_none(fields, "name", place)
-    model = text_or_none(fields, "model", place)
-    content = content_of(fields, place)
-    if role in RESULTS and not content.results:
+    fields = as_object(message, place)
+    role = normalize_role(get_text(fields, "role", place))
+    name = optional_text(fields, "name", place)
+    model = optional_text(fields, "model", place)
+    content = parse_content(fields, place)
+    if role in RESULT_ROLES and not content.results:
         failed = fields.get("error")
         error = bool(failed) if "error" in fields or isinstance(failed, dict) else None
-        said = nested(failed, "message") if not content.text else None
+        said = get_path(failed, "message") if not content.text else None
         result = Result(str_or_none(fields.get("tool_call_id")), said or content.text, error)
         content = content._replace(text=result.text, results=(result,))
-    return spoken(content, role, name, model)
+    return make_message(content, role, name, model)
 
 
-def spoken(
+def make_message(
     said: Content | str, role: str, name: str | None = None, model: str | None = None
 ) -> ChatMessage:
     """A message of some content, or of a mere text, in a role."""
@@ -85,30 +93,30 @@ def spoken(
         # In the user's name, but it is what tools gave back: the same message as elsewhere.
         content = content._replace(text="\n".join(result.text for result in content.results))
         role, name = "tool", None
-    says = role not in SILENT and not only_tools
+    says = role not in SILENT_ROLES and not only_tools
     calls = tuple(call for _, call in content.calls)
     return ChatMessage(Turn(content.text, name or role, role, model, says, calls), content)
 
 
-def unsaid(message: ChatMessage) -> ChatMessage:
+def mark_unspoken(message: ChatMessage) -> ChatMessage:
     """The same as nobody's words: what a program writes in someone's name."""
     return message._replace(turn=replace(message.turn, spoken=False))
 
 
-def brought(content: Any, call: str | None = None, error: bool | None = None) -> ChatMessage:
+def make_result(content: Any, call: str | None = None, error: bool | None = None) -> ChatMessage:
     """A message that only brings what a tool gave back."""
     said = result_text(content)
-    return spoken(Content(said, tools=True, results=(Result(call, said, error),)), "tool")
+    return make_message(Content(said, tools=True, results=(Result(call, said, error),)), "tool")
 
 
-def messages_of(
+def parse_messages(
     read: Callable[[Any, str], Iterable[ChatMessage]], listed: Iterable[Any], place: str
 ) -> Iterator[ChatMessage]:
     """The messages of items, each of which may hold several or none."""
-    return chain.from_iterable(starmap(read, numbered(listed, place)))
+    return chain.from_iterable(starmap(read, with_places(listed, place)))
 
 
-def turns_of(messages: Iterable[ChatMessage]) -> tuple[Turn, ...]:
+def join_turns(messages: Iterable[ChatMessage]) -> tuple[Turn, ...]:
     """The turns, every call with its result: by its id, or else the first that waits for one."""
     turns: list[Turn] = []
     waiting: dict[tuple[int, int], str | None] = {}
@@ -127,19 +135,19 @@ def turns_of(messages: Iterable[ChatMessage]) -> tuple[Turn, ...]:
     return tuple(turns)
 
 
-def content_of(message: Mapping[str, Any], place: str) -> Content:
+def parse_content(message: Mapping[str, Any], place: str) -> Content:
     content = message.get("content")
     listed = [*items(message.get("tool_calls")), message.get("function_call")]
-    calls = tuple(call_of(each) for each in listed if isinstance(each, dict))
+    calls = tuple(parse_call(each) for each in listed if isinstance(each, dict))
     tools = bool(message.get("tool_calls") or message.get("function_call"))
     match content:
         case str():
             return Content(content, tools, calls)
         case list():
-            texts = starmap(_text_of_part, numbered(content, f"{place}.content"))
+            texts = starmap(_text_of_part, with_places(content, f"{place}.content"))
             said = "\n".join(text for text in texts if text is not None)
             parts = [part for part in content if isinstance(part, dict)]
-            used = tuple(call_of(part) for part in parts if str(part.get("type")) in CALL_PARTS)
+            used = tuple(parse_call(part) for part in parts if str(part.get("type")) in CALL_PARTS)
             results = tuple(
                 Result(
                     str_or_none(part.get("tool_use_id", part.get("call_id"))),
@@ -152,12 +160,12 @@ def content_of(message: Mapping[str, Any], place: str) -> Content:
             return Content(said, bool(tools or used or results), calls + used, results)
         case None:
             # A refusal stands where the content would.
-            return Content(text_or_none(message, "refusal", place) or "", tools, calls)
+            return Content(optional_text(message, "refusal", place) or "", tools, calls)
         case _:
-            raise Unreadable(f"{place}.content is {kind(content)}, not text")
+            raise Unreadable(f"{place}.content is {json_type(content)}, not text")
 
 
-def call_of(fields: Mapping[str, Any]) -> tuple[str | None, Call]:
+def parse_call(fields: Mapping[str, Any]) -> tuple[str | None, Call]:
     """A call as OpenAI, Anthropic, Inspect or a plain log writes it, and its id."""
     function = fields.get("function")
     inner = function if isinstance(function, dict) else fields
@@ -181,12 +189,12 @@ def _text_of_part(part: Any, place: str) -> str | None:
     """What a part says; None where it is an image, a thought or a tool's business."""
     if isinstance(part, str):
         return part
-    fields = mapping(part, place)
+    fields = as_object(part, place)
     match fields.get("type", "text"):
         case "text" | "input_text" | "output_text":
-            return text(fields, "text" if "text" in fields else "content", place)
+            return get_text(fields, "text" if "text" in fields else "content", place)
         case "refusal":
-            return text(fields, "refusal", place)
+            return get_text(fields, "refusal", place)
         case _:
             return None
 
@@ -212,25 +220,25 @@ class OpenAI(Reader):
         return isinstance(value, dict) and not self.keys.isdisjoint(value)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        fields = {"messages": value} if isinstance(value, list) else mapping(value, "the line")
-        request, response = unwrapped(fields, "request"), unwrapped(fields, "response")
+        fields = {"messages": value} if isinstance(value, list) else as_object(value, "the line")
+        request, response = unwrap(fields, "request"), unwrap(fields, "response")
         messages: list[ChatMessage] = []
         cut_off = False
         key = next((key for key in self.LISTS if key in request), self.LISTS[0])
         if key in request or not response.get("choices"):
-            messages += starmap(message_of, numbered(listing(request, key), key))
+            messages += starmap(parse_message, with_places(get_list(request, key), key))
         if response.get("choices"):
-            choice = mapping(listing(response, "choices")[0], "choices[0]")
-            messages.append(message_of(choice.get("message"), "choices[0].message"))
+            choice = as_object(get_list(response, "choices")[0], "choices[0]")
+            messages.append(parse_message(choice.get("message"), "choices[0].message"))
             cut_off = choice.get("finish_reason") == "length"
         models = [m for m in (request.get("model"), response.get("model")) if isinstance(m, str)]
-        metadata = ({"model": models[-1]} if models else {}) | scalars(fields, but={"id"})
+        metadata = ({"model": models[-1]} if models else {}) | other_scalars(fields, but={"id"})
         metadata |= {"unfinished": True} if cut_off else {}
-        name = identity(fields, "id", "custom_id") or place.default_id()
-        yield Trajectory(name, turns_of(messages), metadata, str(place))
+        name = get_id(fields, "id", "custom_id") or place.default_id()
+        yield Trajectory(name, join_turns(messages), metadata, str(place))
 
 
-def unwrapped(fields: Mapping[str, Any], envelope: str) -> Mapping[str, Any]:
+def unwrap(fields: Mapping[str, Any], envelope: str) -> Mapping[str, Any]:
     """What a request or response holds, wherever it starts: in an envelope, its body, or bare."""
     for key in (envelope, "body"):
         inner = fields.get(key)
@@ -255,34 +263,39 @@ class ShareGPT(Reader):
         return isinstance(value, dict) and not self.keys.isdisjoint(value)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        fields = {"conversations": value} if isinstance(value, list) else mapping(value, "the line")
+        fields = (
+            {"conversations": value} if isinstance(value, list) else as_object(value, "the line")
+        )
         keys = ("conversations", "conversation")
         key = next((key for key in keys if key in fields), keys[0])
-        messages = messages_of(self._messages, listing(fields, key), key)
-        name = identity(fields, "id", "conversation_id") or place.default_id()
-        yield Trajectory(name, turns_of(messages), scalars(fields, but={"id"}), str(place))
+        messages = parse_messages(self._messages, get_list(fields, key), key)
+        name = get_id(fields, "id", "conversation_id") or place.default_id()
+        yield Trajectory(name, join_turns(messages), other_scalars(fields, but={"id"}), str(place))
 
     def _messages(self, entry: Any, place: str) -> Iterator[ChatMessage]:
-        fields = mapping(entry, place)
+        fields = as_object(entry, place)
         if "from" in fields:
-            role, said = role_of(text(fields, "from", place)), text(fields, "value", place)
-            results = (Result(None, said, None),) if role in RESULTS else ()
+            role, said = (
+                normalize_role(get_text(fields, "from", place)),
+                get_text(fields, "value", place),
+            )
+            results = (Result(None, said, None),) if role in RESULT_ROLES else ()
             content = Content(said, results=results)
-            if role in CALLS:
+            if role in CALL_ROLES:
                 # The assistant's call, spelled out under a role of its own.
-                spelled = json_inside(said)
-                call = call_of(spelled) if isinstance(spelled, dict) else (None, Call("", said))
+                spelled = embedded_json(said)
+                call = parse_call(spelled) if isinstance(spelled, dict) else (None, Call("", said))
                 role, content = "assistant", Content("", tools=True, calls=(call,))
-            yield spoken(content, role)
+            yield make_message(content, role)
             return
         if "role" in fields:
-            yield message_of(fields, place)
+            yield parse_message(fields, place)
             return
         sides = [side for side in self.PAIR_SIDES if side in fields]
         if not sides:
             raise Unreadable(f"{place}.from is missing")
         for side in sides:
-            yield spoken(text(fields, side, place), role_of(side))
+            yield make_message(get_text(fields, side, place), normalize_role(side))
 
 
 HUMAN = re.compile(r"(?:^|\n\n)(Human|Assistant): ?")
@@ -300,32 +313,32 @@ class Preferences(Reader):
     SIDES = ("chosen", "rejected")
 
     def matches(self, value: Any) -> bool:
-        return all(isinstance(nested(value, side), str | list | dict) for side in self.SIDES)
+        return all(isinstance(get_path(value, side), str | list | dict) for side in self.SIDES)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        fields = mapping(value, "the line")
-        name = identity(fields, "id", "prompt_id") or place.default_id()
-        metadata = scalars(fields, but={"id", "prompt", *self.SIDES})
-        asked = list(_preferred(fields.get("prompt"), "prompt", "user"))
+        fields = as_object(value, "the line")
+        name = get_id(fields, "id", "prompt_id") or place.default_id()
+        metadata = other_scalars(fields, but={"id", "prompt", *self.SIDES})
+        asked = list(_parse_answer(fields.get("prompt"), "prompt", "user"))
         for side in self.SIDES:
-            told = list(_preferred(fields.get(side), side, "assistant"))
+            told = list(_parse_answer(fields.get(side), side, "assistant"))
             # Many sets repeat the prompt in front of both answers.
             same = [each.turn for each in told[: len(asked)]] == [each.turn for each in asked]
-            turns = turns_of(told if same else asked + told)
+            turns = join_turns(told if same else asked + told)
             yield Trajectory(f"{name}#{side}", turns, metadata | {"side": side}, str(place))
 
 
-def _preferred(value: Any, place: str, role: str) -> Iterator[ChatMessage]:
+def _parse_answer(value: Any, place: str, role: str) -> Iterator[ChatMessage]:
     if value is None:
         return
     if isinstance(value, list):
-        yield from starmap(message_of, numbered(value, place))
+        yield from starmap(parse_message, with_places(value, place))
     elif isinstance(value, dict):
-        yield message_of(value, place)
+        yield parse_message(value, place)
     elif not isinstance(value, str):
-        raise Unreadable(f"{place} is {kind(value)}, not text or a list")
+        raise Unreadable(f"{place} is {json_type(value)}, not text or a list")
     elif len(pieces := HUMAN.split(value)) > 2:
         sides = zip(pieces[1::2], pieces[2::2], strict=True)
-        yield from (spoken(said.strip(), role_of(side)) for side, said in sides)
+        yield from (make_message(said.strip(), normalize_role(side)) for side, said in sides)
     else:
-        yield spoken(value, role)
+        yield make_message(value, role)

@@ -11,32 +11,32 @@ from chimeralab.core.records import Trajectory, Turn
 from chimeralab.readers.chat import (
     ChatMessage,
     Content,
-    brought,
-    call_of,
-    message_of,
-    messages_of,
+    join_turns,
+    make_message,
+    make_result,
+    mark_unspoken,
+    parse_call,
+    parse_message,
+    parse_messages,
     result_text,
-    spoken,
-    turns_of,
-    unsaid,
 )
-from chimeralab.readers.opening import read_member, value_of
 from chimeralab.readers.seam import (
     Place,
     Reader,
     Unreadable,
+    as_object,
     bool_or_none,
-    identity,
+    embedded_json,
+    get_id,
+    get_list,
+    get_path,
     items,
-    json_inside,
-    kind,
-    listing,
-    mapping,
-    nested,
-    numbered,
-    scalars,
+    json_type,
+    other_scalars,
     str_or_none,
+    with_places,
 )
+from chimeralab.readers.streams import parse_value, read_member
 
 HEADERS = ("header.json", "_journal/start.json")  # an unfinished log has only the second
 RUN_FIELDS = {"samples", "plan", "status"}
@@ -90,8 +90,8 @@ class Inspect(Reader):
         header = next((name for name in HEADERS if name in names), None)
         if header is None:
             raise Unreadable("is a zip archive, but not an Inspect log: it has no header.json")
-        fields = mapping(value_of(read_member(archive, header)), header)
-        self._run = mapping(fields.get("eval"), f"{header}: eval")
+        fields = as_object(parse_value(read_member(archive, header)), header)
+        self._run = as_object(fields.get("eval"), f"{header}: eval")
         self._open = fields.get("status") in UNFINISHED or header != HEADERS[0]
         return sorted(
             filter(MEMBER.fullmatch, names),
@@ -101,24 +101,24 @@ class Inspect(Reader):
     def load(self, archive: ZipFile, name: str) -> Any:
         if name.endswith(CHUNKED):
             raise Unreadable("is stored in chunks, an experimental layout that is not read")
-        return InspectSample(value_of(read_member(archive, name)), self._run, self._open)
+        return InspectSample(parse_value(read_member(archive, name)), self._run, self._open)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         if not isinstance(value, InspectSample):
             raise Unreadable("is not an Inspect log with samples")
-        fields = mapping(value.fields, "the sample")
-        attachments = mapping(fields.get("attachments") or {}, "attachments")
-        messages = listing(fields, "messages")
-        turns = inspect_turns(_restored(message, attachments) for message in messages)
+        fields = as_object(value.fields, "the sample")
+        attachments = as_object(fields.get("attachments") or {}, "attachments")
+        messages = get_list(fields, "messages")
+        turns = inspect_turns(_restore_attachments(message, attachments) for message in messages)
         metadata = {
-            "model": identity(value.run, "model"),
-            "task": identity(value.run, "task"),
-            "sample": identity(fields, "id"),
-            "epoch": fields["epoch"] if identity(fields, "epoch") else None,
+            "model": get_id(value.run, "model"),
+            "task": get_id(value.run, "task"),
+            "sample": get_id(fields, "id"),
+            "epoch": fields["epoch"] if get_id(fields, "epoch") else None,
         }
         # By its uuid a sample is known to Scout; what the task says of it can be grouped by.
-        metadata |= {"uuid": fields["uuid"]} if identity(fields, "uuid") else {}
-        metadata |= scalars(mapping(fields.get("metadata") or {}, "metadata"), but=metadata)
+        metadata |= {"uuid": fields["uuid"]} if get_id(fields, "uuid") else {}
+        metadata |= other_scalars(as_object(fields.get("metadata") or {}, "metadata"), but=metadata)
         metadata |= {"unfinished": True} if value.unfinished else {}
         name = place.default_id()
         if metadata["sample"] is not None and metadata["epoch"] is not None:
@@ -135,21 +135,21 @@ def inspect_turns(messages: Iterable[Any]) -> tuple[Turn, ...]:
     """
     heard: set[str] = set()
     found = []
-    for message, place in numbered(messages, "messages"):
+    for message, place in with_places(messages, "messages"):
         # Inspect has no names beside the roles: those of our self-play stand in the metadata, as
         # does that a message is the seed prompt, which nobody says.
-        ours = nested(message, "metadata", OURS)
+        ours = get_path(message, "metadata", OURS)
         named = {"name": ours.get("speaker")} if isinstance(ours, dict) else {}
-        read = message_of(message | named if named else message, place)
-        aside = bool(nested(ours, "seed"))
+        read = parse_message(message | named if named else message, place)
+        aside = bool(get_path(ours, "seed"))
         if read.turn.role == "user" and read.turn.spoken and not aside:
             aside = read.turn.text in heard
             heard.add(read.turn.text)
-        found.append(unsaid(read) if aside else read)
-    return turns_of(found)
+        found.append(mark_unspoken(read) if aside else read)
+    return join_turns(found)
 
 
-def _restored(message: Any, attachments: Mapping[str, Any]) -> Any:
+def _restore_attachments(message: Any, attachments: Mapping[str, Any]) -> Any:
     """The message with its long texts back in place of the references to them."""
     if not attachments or not isinstance(message, dict):
         return message
@@ -184,31 +184,31 @@ class Tau2(Reader):
         return isinstance(value.get("simulations"), list) or ("task_id" in value and ended)
 
     def inner(self, value: Any) -> list[Any]:
-        model = nested(value, "info", "agent_info", "llm")
+        model = get_path(value, "info", "agent_info", "llm")
         about: dict[str, Any] = {"model": model} if isinstance(model, str) else {}
         about |= {"task_id": None, "termination_reason": None}
-        simulations = items(nested(value, "simulations"))
+        simulations = items(get_path(value, "simulations"))
         return [about | each if isinstance(each, dict) else each for each in simulations]
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        fields = mapping(value, "the simulation")
-        turns = turns_of(messages_of(_tau_messages, listing(fields, "messages"), "messages"))
-        metadata = scalars(fields, but={"id"})
+        fields = as_object(value, "the simulation")
+        turns = join_turns(parse_messages(_tau_messages, get_list(fields, "messages"), "messages"))
+        metadata = other_scalars(fields, but={"id"})
         metadata |= {} if fields.get("termination_reason") else {"unfinished": True}
-        name = identity(fields, "id") or place.default_id()
+        name = get_id(fields, "id") or place.default_id()
         yield Trajectory(name, turns, metadata, str(place))
 
 
 def _tau_messages(message: Any, place: str) -> Iterator[ChatMessage]:
-    fields = mapping(message, place)
+    fields = as_object(message, place)
     inner = fields.get("tool_messages")
     for each in inner if isinstance(inner, list) else [fields]:
-        given = mapping(each, place)
+        given = as_object(each, place)
         if given.get("role") == "tool":
             failed = bool_or_none(given.get("error"))
-            yield brought(given.get("content"), identity(given, "id"), failed)
+            yield make_result(given.get("content"), get_id(given, "id"), failed)
         else:
-            yield message_of(given, place)
+            yield parse_message(given, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,32 +234,32 @@ class Promptfoo(Reader):
     def matches(self, value: Any) -> bool:
         if isinstance(value, PromptfooResult) or isinstance(self._results(value), list):
             return True
-        prompt, told = nested(value, "prompt"), ("testCase", "vars", "testIdx", "promptIdx")
+        prompt, told = get_path(value, "prompt"), ("testCase", "vars", "testIdx", "promptIdx")
         return isinstance(prompt, dict) and "raw" in prompt and any(key in value for key in told)
 
     def inner(self, value: Any) -> list[Any]:
-        named = str_or_none(nested(value, "evalId"))
+        named = str_or_none(get_path(value, "evalId"))
         return [PromptfooResult(each, named) for each in items(self._results(value))]
 
     def _results(self, value: Any) -> Any:
-        return nested(value, "results", "results")
+        return get_path(value, "results", "results")
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         result = value if isinstance(value, PromptfooResult) else PromptfooResult(value, None)
-        fields = mapping(result.fields, "the result")
+        fields = as_object(result.fields, "the result")
         if isinstance(self._results(fields), list):
             raise Unreadable("holds no results")
         messages = list(_promptfoo_messages(fields))
         provider = fields.get("provider")
         provider = provider.get("id") if isinstance(provider, dict) else provider
-        metadata = scalars(fields, but={"id", "prompt", "response"}) | {
+        metadata = other_scalars(fields, but={"id", "prompt", "response"}) | {
             "model": str_or_none(provider),
             "evaluation": result.evaluation,
         }
-        name = identity(fields, "id") or place.default_id()
-        trajectory = Trajectory(name, turns_of(messages), metadata, str(place))
+        name = get_id(fields, "id") or place.default_id()
+        trajectory = Trajectory(name, join_turns(messages), metadata, str(place))
         paths = (("metadata", "conversationId"), ("testCase", "metadata", "conversationId"))
-        names = (nested(fields, *path) for path in paths)
+        names = (get_path(fields, *path) for path in paths)
         named = (n for n in names if isinstance(n, str | int) and not isinstance(n, bool))
         joined = next(named, None)
         if joined is None:
@@ -280,24 +280,24 @@ class Promptfoo(Reader):
 
 
 def _promptfoo_messages(fields: Mapping[str, Any]) -> Iterator[ChatMessage]:
-    told = items(nested(fields, "metadata", "messages"))
+    told = items(get_path(fields, "metadata", "messages"))
     if told:
-        yield from starmap(message_of, numbered(told, "metadata.messages"))
+        yield from starmap(parse_message, with_places(told, "metadata.messages"))
         return
     prompt = fields.get("prompt")
     raw = prompt.get("raw") if isinstance(prompt, dict) else prompt
     if not isinstance(raw, str):
-        raise Unreadable(f"prompt.raw is {kind(raw)}, not text")
-    asked = json_inside(raw)
+        raise Unreadable(f"prompt.raw is {json_type(raw)}, not text")
+    asked = embedded_json(raw)
     if isinstance(asked, list) and asked and isinstance(asked[0], dict) and "role" in asked[0]:
-        yield from starmap(message_of, numbered(asked, "prompt.raw"))
+        yield from starmap(parse_message, with_places(asked, "prompt.raw"))
     else:
-        yield spoken(raw, "user")
-    output = nested(fields, "response", "output")
+        yield make_message(raw, "user")
+    output = get_path(fields, "response", "output")
     if output is None:
         return
     calls = items(output)
     if calls and all(isinstance(each, dict) and "function" in each for each in calls):
-        yield spoken(Content("", True, tuple(map(call_of, calls))), "assistant")
+        yield make_message(Content("", True, tuple(map(parse_call, calls))), "assistant")
     else:
-        yield spoken(result_text(output), "assistant")
+        yield make_message(result_text(output), "assistant")

@@ -14,7 +14,7 @@ from chimeralab.readers.evaluations import Inspect, Promptfoo, Tau2
 from chimeralab.readers.opentelemetry import OpenTelemetry
 from chimeralab.readers.plain import Plain
 from chimeralab.readers.providers import ChatGPT, Gemini, Responses
-from chimeralab.readers.seam import Place, Reader, Unreadable, Values, items, kind
+from chimeralab.readers.seam import Place, Reader, Unreadable, Values, items, json_type
 from chimeralab.readers.sessions import ClaudeCode, Codex, GeminiCLI
 from chimeralab.readers.tables import NameAndText, RowPerTurn
 from chimeralab.readers.traces import Langfuse, LangSmith, OpenAITraces
@@ -92,7 +92,7 @@ class Formats:
         reader = self._reader(self.asked) if self.asked else self.recognise(value)
         if reader is not None:
             return reader
-        shape = f"it is {kind(value)}"
+        shape = f"it is {json_type(value)}"
         if isinstance(value, dict):
             first = next(iter(items(value.get("data"))), None)
             given = {*value, *first} if isinstance(first, dict) else value

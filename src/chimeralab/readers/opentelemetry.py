@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from chimeralab.readers.chat import ChatMessage, message_of, spoken
+from chimeralab.readers.chat import ChatMessage, make_message, parse_message
 from chimeralab.readers.seam import (
     Place,
+    as_object,
+    embedded_json,
     first_text,
-    identity,
+    get_id,
     items,
-    json_inside,
-    listing_if_any,
-    mapping,
+    optional_list,
 )
-from chimeralab.readers.traces import MOST_LEVELS, Generation, SpanReader, messages_in
+from chimeralab.readers.traces import MAX_LEVELS, Generation, SpanReader, messages_in
 
 MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 AROUND_CALLS = ("create_agent", "invoke_agent", "invoke_workflow", "execute_tool")
@@ -47,13 +47,13 @@ class OpenTelemetry(SpanReader):
         return any(key.startswith(("gen_ai.", "llm.")) for each in told for key in each)
 
     def generations(self, value: Any, place: Place) -> Iterator[Generation]:
-        for span in _spans(mapping(value, "the line")):
+        for span in _spans(as_object(value, "the line")):
             told = _attributes(span.get("attributes"))
-            asked, given = span_messages(told, listing_if_any(span, "events", "span"))
+            asked, given = span_messages(told, optional_list(span, "events", "span"))
             context = span.get("context")
             holder = context if isinstance(context, dict) else span
-            session = identity(told, "gen_ai.conversation.id", "session.id")
-            trace = session or identity(holder, "traceId", "trace_id") or place.stem
+            session = get_id(told, "gen_ai.conversation.id", "session.id")
+            trace = session or get_id(holder, "traceId", "trace_id") or place.stem
             time = str(span.get("startTimeUnixNano") or span.get("start_time") or "")
             model = first_text(told, *MODELS)
             outer = told.get("gen_ai.operation.name") in AROUND_CALLS
@@ -69,11 +69,11 @@ def _spans(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         for resource in resources
         if isinstance(resource, dict)
         for key in ("scopeSpans", "scope_spans")
-        for scope in listing_if_any(resource, key, "resourceSpans")
+        for scope in optional_list(resource, key, "resourceSpans")
         if isinstance(scope, dict)
     ]
-    listed = [span for scope in scopes for span in listing_if_any(scope, "spans", "scopeSpans")]
-    return [mapping(span, "scopeSpans.spans") for span in listed]
+    listed = [span for scope in scopes for span in optional_list(scope, "spans", "scopeSpans")]
+    return [as_object(span, "scopeSpans.spans") for span in listed]
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -81,15 +81,15 @@ def _attributes(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     listed = [each for each in items(value) if isinstance(each, dict)]
-    return {str(each.get("key")): _untyped(each.get("value")) for each in listed}
+    return {str(each.get("key")): _untype(each.get("value")) for each in listed}
 
 
-def _untyped(value: Any) -> Any:
+def _untype(value: Any) -> Any:
     if not isinstance(value, dict) or len(value) != 1:
         return value
     ((kind, inner),) = value.items()
     if kind == "arrayValue" and isinstance(inner, dict):
-        return [_untyped(each) for each in items(inner.get("values"))]
+        return [_untype(each) for each in items(inner.get("values"))]
     if kind == "kvlistValue" and isinstance(inner, dict):
         return _attributes(inner.get("values"))
     return inner if str(kind).endswith("Value") else value
@@ -107,11 +107,11 @@ def span_messages(
         given = attributes.get("gen_ai.output.messages")
         if asked is not None or given is not None:
             # Instructions are bare parts, and parts of text are all that matters of them.
-            parts = json_inside(system) if isinstance(system, str) else system
+            parts = embedded_json(system) if isinstance(system, str) else system
             if isinstance(parts, list):
                 system = [each.get("content") for each in parts if isinstance(each, dict)]
             texts = [each.turn.text for each in messages_in(system, "system", "system")]
-            first = [spoken("\n".join(texts), "system")] if texts else []
+            first = [make_message("\n".join(texts), "system")] if texts else []
             return (
                 first + list(messages_in(asked, "user", "gen_ai.input.messages")),
                 list(messages_in(given, "assistant", "gen_ai.output.messages")),
@@ -120,7 +120,7 @@ def span_messages(
         ("gen_ai.prompt.", "gen_ai.completion."),
         ("llm.input_messages.", "llm.output_messages."),
     ):
-        flat = _spelled_out(told, asked_by, "user"), _spelled_out(told, given_by, "assistant")
+        flat = _unflatten(told, asked_by, "user"), _unflatten(told, given_by, "assistant")
         if any(flat):
             return flat
     asked, given = [], []
@@ -135,25 +135,25 @@ def span_messages(
 
 def _event_message(told: Mapping[str, Any], role: str) -> ChatMessage:
     inner: Any = told.get("gen_ai.event.content", told.get("message"))
-    inner = json_inside(inner) if isinstance(inner, str) else inner
+    inner = embedded_json(inner) if isinstance(inner, str) else inner
     fields = dict(inner) if isinstance(inner, dict) else dict(told)
     if isinstance(fields.get("message"), dict):
         fields = fields["message"]
     calls = fields.get("tool_calls")
-    calls = json_inside(calls) if isinstance(calls, str) else calls
+    calls = embedded_json(calls) if isinstance(calls, str) else calls
     kept = {key: fields.get(key) for key in ("content", "name") if key in fields}
     kept |= {"role": role, "tool_calls": calls, "tool_call_id": fields.get("id")}
-    return message_of(kept, role)
+    return parse_message(kept, role)
 
 
-def _spelled_out(told: Mapping[str, Any], prefix: str, role: str) -> list[ChatMessage]:
+def _unflatten(told: Mapping[str, Any], prefix: str, role: str) -> list[ChatMessage]:
     """Messages spelled out as attributes: `gen_ai.prompt.0.content` and the like."""
     tree: dict[str, Any] = {}
     for key, value in told.items():
         if key.startswith(prefix):
             node = tree
             *path, last = key.removeprefix(prefix).split(".")
-            for step in path[:MOST_LEVELS]:
+            for step in path[:MAX_LEVELS]:
                 inner = node.setdefault(step, {})
                 if not isinstance(inner, dict):
                     break
@@ -161,20 +161,20 @@ def _spelled_out(told: Mapping[str, Any], prefix: str, role: str) -> list[ChatMe
             else:
                 node[last] = value
     messages = []
-    for node in _in_order(tree):
+    for node in _by_number(tree):
         inner = node.get("message")
         fields = inner if isinstance(inner, dict) else node
         calls = [
             each.get("tool_call") if isinstance(each.get("tool_call"), dict) else each
-            for each in _in_order(fields.get("tool_calls"))
+            for each in _by_number(fields.get("tool_calls"))
         ]
         kept = {key: fields[key] for key in ("content", "tool_call_id", "name") if key in fields}
         kept |= {"role": fields.get("role") or role, "tool_calls": calls}
-        messages.append(message_of(kept, prefix.rstrip(".")))
+        messages.append(parse_message(kept, prefix.rstrip(".")))
     return messages
 
 
-def _in_order(tree: Any) -> list[dict[str, Any]]:
+def _by_number(tree: Any) -> list[dict[str, Any]]:
     """The objects under numbers, by number."""
     nodes = tree if isinstance(tree, dict) else {}
     known = [key for key in nodes if key.isdecimal() and len(key) < 9]

@@ -5,24 +5,24 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from chimeralab.core.records import RESULTS, Call, Trajectory, Turn
+from chimeralab.core.records import RESULT_ROLES, Call, Trajectory, Turn
 from chimeralab.readers.chat import result_text
 from chimeralab.readers.seam import (
     Place,
     Reader,
     Unreadable,
-    everything,
-    identity,
-    kind,
-    listing,
-    mapping,
-    text,
-    text_or_none,
+    as_object,
+    get_id,
+    get_list,
+    get_text,
+    json_type,
+    optional_text,
+    other_fields,
 )
 
 RESERVED = {"id", "turns", "metadata"}
 SEEDS = {"seed", "prompt"}
-UNSPOKEN = RESULTS | {"system"}
+UNSPOKEN = RESULT_ROLES | {"system"}
 
 
 class Plain(Reader):
@@ -38,10 +38,12 @@ class Plain(Reader):
         return isinstance(value, dict) and "turns" in value
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        fields = mapping(value, "the line")
-        turns = tuple(_turn(turn, f"turns[{n}]") for n, turn in enumerate(listing(fields, "turns")))
-        name = identity(fields, "id") or place.default_id()
-        yield Trajectory(name, turns, everything(fields, but={"id", "turns"}), str(place))
+        fields = as_object(value, "the line")
+        turns = tuple(
+            _turn(turn, f"turns[{n}]") for n, turn in enumerate(get_list(fields, "turns"))
+        )
+        name = get_id(fields, "id") or place.default_id()
+        yield Trajectory(name, turns, other_fields(fields, but={"id", "turns"}), str(place))
 
 
 def dumps(trajectory: Trajectory) -> str:
@@ -72,33 +74,33 @@ def _turn(turn: Any, place: str) -> Turn:
     if isinstance(turn, str):
         return Turn(turn)
     if not isinstance(turn, dict):
-        raise Unreadable(f"{place} is {kind(turn)}, not text or an object")
-    speaker = text_or_none(turn, "speaker", place)
-    role = text_or_none(turn, "role", place)
-    model = text_or_none(turn, "model", place)
+        raise Unreadable(f"{place} is {json_type(turn)}, not text or an object")
+    speaker = optional_text(turn, "speaker", place)
+    role = optional_text(turn, "role", place)
+    model = optional_text(turn, "model", place)
     spoken = turn.get("spoken")
     if spoken is None:
         spoken = _is_spoken(speaker, role)
     elif not isinstance(spoken, bool):
-        raise Unreadable(f"{place}.spoken is {kind(spoken)}, not true or false")
+        raise Unreadable(f"{place}.spoken is {json_type(spoken)}, not true or false")
     calls: tuple[Call, ...] = ()
     if turn.get("calls"):
-        made = enumerate(listing(turn, "calls", place))
+        made = enumerate(get_list(turn, "calls", place))
         calls = tuple(_call(call, f"{place}.calls[{n}]") for n, call in made)
-    said = "" if calls and "text" not in turn else text(turn, "text", place)
+    said = "" if calls and "text" not in turn else get_text(turn, "text", place)
     # A message that only calls tools is a step, but nothing that is said.
     return Turn(said, speaker, role, model, spoken and (bool(said.strip()) or not calls), calls)
 
 
 def _call(call: Any, place: str) -> Call:
-    fields = mapping(call, place)
+    fields = as_object(call, place)
     result, error = fields.get("result"), fields.get("error")
     if not (error is None or isinstance(error, bool | str)):
-        raise Unreadable(f"{place}.error is {kind(error)}, not true, false or text")
+        raise Unreadable(f"{place}.error is {json_type(error)}, not true, false or text")
     if isinstance(error, str) and result is None:
         result = error
     return Call(
-        text(fields, "name", place),
+        get_text(fields, "name", place),
         fields.get("arguments"),
         None if result is None else result_text(result),
         bool(error) if error is not None else None,

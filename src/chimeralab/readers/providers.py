@@ -4,32 +4,32 @@ from collections.abc import Iterator, Mapping
 from itertools import starmap
 from typing import Any
 
-from chimeralab.core.records import Call, Trajectory, role_of
+from chimeralab.core.records import Call, Trajectory, normalize_role
 from chimeralab.readers.chat import (
     ChatMessage,
     Content,
     Result,
-    brought,
-    message_of,
+    join_turns,
+    make_message,
+    make_result,
+    parse_message,
     result_text,
-    spoken,
-    turns_of,
-    unwrapped,
+    unwrap,
 )
 from chimeralab.readers.seam import (
     Place,
     Reader,
-    first_given,
+    as_object,
+    first_present,
     first_text,
-    identity,
+    get_id,
+    get_list,
+    get_path,
+    get_text,
     items,
-    listing,
-    mapping,
-    nested,
-    numbered,
-    scalars,
-    text,
-    text_or_none,
+    optional_text,
+    other_scalars,
+    with_places,
 )
 
 CALL = "_call"
@@ -54,7 +54,7 @@ class Responses(Reader):
             return any(map(_is_item, some)) and all(isinstance(item, dict) for item in some)
         if not isinstance(value, dict):
             return False
-        request, response = unwrapped(value, "request"), unwrapped(value, "response")
+        request, response = unwrap(value, "request"), unwrap(value, "response")
         asked, given = request.get("input"), response.get("output")
         if isinstance(given, list):
             return response.get("object") == "response" or any(map(_is_item, given[:200]))
@@ -64,24 +64,24 @@ class Responses(Reader):
         return isinstance(first, dict) and ("role" in first or "type" in first)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        fields = {"output": value} if isinstance(value, list) else mapping(value, "the line")
-        request, response = unwrapped(fields, "request"), unwrapped(fields, "response")
+        fields = {"output": value} if isinstance(value, list) else as_object(value, "the line")
+        request, response = unwrap(fields, "request"), unwrap(fields, "response")
         messages = []
         if isinstance(system := response.get("instructions", request.get("instructions")), str):
-            messages.append(spoken(system, "system"))
+            messages.append(make_message(system, "system"))
         asked = request.get("input")
         if isinstance(asked, str):
-            messages.append(spoken(asked, "user"))
+            messages.append(make_message(asked, "user"))
         elif asked is not None:
-            messages += items_of_responses(listing(request, "input"), "input")
+            messages += items_of_responses(get_list(request, "input"), "input")
         if response.get("output") is not None:
-            messages += items_of_responses(listing(response, "output"), "output")
-        model = identity(response, "model") or identity(request, "model")
-        metadata = scalars(fields, but={"id", "input", "output"})
+            messages += items_of_responses(get_list(response, "output"), "output")
+        model = get_id(response, "model") or get_id(request, "model")
+        metadata = other_scalars(fields, but={"id", "input", "output"})
         metadata |= {"model": model} if model else {}
         metadata |= {"unfinished": True} if response.get("status") in UNFINISHED else {}
-        name = identity(fields, "custom_id", "id") or identity(response, "id")
-        yield Trajectory(name or place.default_id(), turns_of(messages), metadata, str(place))
+        name = get_id(fields, "custom_id", "id") or get_id(response, "id")
+        yield Trajectory(name or place.default_id(), join_turns(messages), metadata, str(place))
 
 
 def _is_item(item: Any) -> bool:
@@ -95,28 +95,28 @@ def _is_item(item: Any) -> bool:
 
 def items_of_responses(items: list[Any], place: str) -> list[ChatMessage]:
     """The items that say, call or bring something."""
-    return [each for each in starmap(item_message, numbered(items, place)) if each]
+    return [each for each in starmap(item_message, with_places(items, place)) if each]
 
 
 def item_message(item: Any, place: str) -> ChatMessage | None:
     """An item as a message; None for thoughts and notes."""
-    fields = mapping(item, place)
-    named = text_or_none(fields, "type", place) or "message"
+    fields = as_object(item, place)
+    named = optional_text(fields, "type", place) or "message"
     if named == "message":
-        return message_of(fields, place)
+        return parse_message(fields, place)
     call = first_text(fields, "call_id", "id")
-    given = first_given(fields, "output", "outputs", "results", "result")
+    given = first_present(fields, "output", "outputs", "results", "result")
     failed = fields.get("status") == "failed" or bool(fields.get("error"))
     if named.endswith(OUTPUT):
-        return brought(given, call, failed or None)
+        return make_result(given, call, failed or None)
     if not named.endswith(CALL):
         return None
     name = fields.get("name") if isinstance(fields.get("name"), str) else named.removesuffix(CALL)
-    arguments = first_given(fields, *ARGUMENTS)
+    arguments = first_present(fields, *ARGUMENTS)
     # What the provider runs itself brings its result along.
     given = given if given is not None else fields.get("error")
     done = Call(str(name), arguments, None if given is None else result_text(given), failed or None)
-    message = spoken(Content("", tools=True, calls=((call, done),)), "assistant")
+    message = make_message(Content("", tools=True, calls=((call, done),)), "assistant")
     if given is None:
         return message
     return ChatMessage(message.turn, message.content._replace(calls=()))
@@ -138,34 +138,34 @@ class Gemini(Reader):
             return bool(value) and _is_content(value[0])
         if not isinstance(value, dict):
             return False
-        request, response = unwrapped(value, "request"), unwrapped(value, "response")
+        request, response = unwrap(value, "request"), unwrap(value, "response")
         listed = (request.get(key) for key in self.KEYS)
         found = any(isinstance(each, list) and each and _is_content(each[0]) for each in listed)
         candidate = next(iter(items(response.get("candidates"))), None)
         return found or isinstance(candidate, dict)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        fields = {"contents": value} if isinstance(value, list) else mapping(value, "the line")
-        request, response = unwrapped(fields, "request"), unwrapped(fields, "response")
+        fields = {"contents": value} if isinstance(value, list) else as_object(value, "the line")
+        request, response = unwrap(fields, "request"), unwrap(fields, "response")
         systems = ("systemInstruction", "system_instruction")
         messages = [
-            _said_by("system", request[s], s) for s in systems if _is_content(request.get(s))
+            _parse_parts("system", request[s], s) for s in systems if _is_content(request.get(s))
         ]
         key = next((key for key in self.KEYS if key in request), self.KEYS[0])
         candidates = response.get("candidates")
         if key in request or not candidates:
-            messages += starmap(gemini_message, numbered(listing(request, key), key))
+            messages += starmap(gemini_message, with_places(get_list(request, key), key))
         cut_off = False
         if candidates:
-            first = mapping(listing(response, "candidates")[0], "candidates[0]")
+            first = as_object(get_list(response, "candidates")[0], "candidates[0]")
             if first.get("content") is not None:
                 messages.append(gemini_message(first["content"], "candidates[0].content", "model"))
             cut_off = "MAX_TOKENS" in (first.get("finishReason"), first.get("finish_reason"))
-        model = identity(response, "modelVersion", "model_version") or identity(request, "model")
-        metadata = scalars(fields, but={"id"}) | ({"model": model} if model else {})
+        model = get_id(response, "modelVersion", "model_version") or get_id(request, "model")
+        metadata = other_scalars(fields, but={"id"}) | ({"model": model} if model else {})
         metadata |= {"unfinished": True} if cut_off else {}
-        name = identity(fields, "id", "key", "custom_id", "responseId") or place.default_id()
-        yield Trajectory(name, turns_of(messages), metadata, str(place))
+        name = get_id(fields, "id", "key", "custom_id", "responseId") or place.default_id()
+        yield Trajectory(name, join_turns(messages), metadata, str(place))
 
 
 def _is_content(value: Any) -> bool:
@@ -178,38 +178,38 @@ def _is_content(value: Any) -> bool:
 def gemini_message(value: Any, place: str, role: str = "user") -> ChatMessage:
     """A content: its role, and parts of text, calls and responses."""
     if isinstance(value, str):
-        return spoken(value, "user")
-    fields = mapping(value, place)
-    return _said_by(role_of(text_or_none(fields, "role", place) or role), fields, place)
+        return make_message(value, "user")
+    fields = as_object(value, place)
+    return _parse_parts(normalize_role(optional_text(fields, "role", place) or role), fields, place)
 
 
-def _said_by(role: str, fields: Mapping[str, Any], place: str) -> ChatMessage:
+def _parse_parts(role: str, fields: Mapping[str, Any], place: str) -> ChatMessage:
     if fields.get("parts") is None:
-        return spoken("", role)
+        return make_message("", role)
     texts, calls, results = [], [], []
-    for part, where in numbered(listing(fields, "parts", place), f"{place}.parts"):
-        given = {"text": part} if isinstance(part, str) else mapping(part, where)
+    for part, where in with_places(get_list(fields, "parts", place), f"{place}.parts"):
+        given = {"text": part} if isinstance(part, str) else as_object(part, where)
         if given.get("thought") is True:
             continue
-        if (said := text_or_none(given, "text", where)) is not None:
+        if (said := optional_text(given, "text", where)) is not None:
             texts.append(said)
         call = given.get("functionCall", given.get("function_call"))
         if isinstance(call, dict):
-            calls.append((identity(call, "id"), Call(str(call.get("name")), call.get("args"))))
+            calls.append((get_id(call, "id"), Call(str(call.get("name")), call.get("args"))))
         result = given.get("functionResponse", given.get("function_response"))
         if isinstance(result, dict):
             results.append(_result(result))
     content = Content("\n".join(texts), bool(calls or results), tuple(calls), tuple(results))
-    return spoken(content, role)
+    return make_message(content, role)
 
 
 def _result(fields: Mapping[str, Any]) -> Result:
     given = fields.get("response")
-    failed = bool(nested(given, "error")) or None
+    failed = bool(get_path(given, "error")) or None
     if isinstance(given, dict):
         only = next((given[key] for key in ("error", "output", "result") if given.get(key)), None)
         given = only if only is not None and len(given) == 1 else given
-    return Result(identity(fields, "id"), result_text(given), failed)
+    return Result(get_id(fields, "id"), result_text(given), failed)
 
 
 CHATGPT_ASIDES = (
@@ -227,38 +227,38 @@ class ChatGPT(Reader):
     left_out = "other branches, hidden messages, thoughts, images"
 
     def matches(self, value: Any) -> bool:
-        nodes = nested(value, "mapping")
+        nodes = get_path(value, "mapping")
         first = next(iter(nodes.values()), None) if isinstance(nodes, dict) else None
         return isinstance(first, dict) and ("parent" in first or "children" in first)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        fields = mapping(value, "the line")
-        nodes = mapping(fields.get("mapping"), "mapping")
-        at = text_or_none(fields, "current_node")
+        fields = as_object(value, "the line")
+        nodes = as_object(fields.get("mapping"), "mapping")
+        at = optional_text(fields, "current_node")
         last = at = next(reversed(list(nodes)), None) if at is None else at
         branch: dict[str | None, Any] = {}
         while at is not None and at not in branch:
-            node = mapping(nodes.get(at), f"mapping.{at}")
+            node = as_object(nodes.get(at), f"mapping.{at}")
             branch[at] = node.get("message")
-            at = text_or_none(node, "parent", f"mapping.{at}")
+            at = optional_text(node, "parent", f"mapping.{at}")
         placed = ((each, f"mapping.{key}.message") for key, each in reversed(branch.items()))
         messages = list(filter(None, starmap(_chatgpt_message, placed)))
-        metadata = scalars(fields, but={"id", "conversation_id"})
-        if nested(branch.get(last), "status") == "in_progress":
+        metadata = other_scalars(fields, but={"id", "conversation_id"})
+        if get_path(branch.get(last), "status") == "in_progress":
             metadata["unfinished"] = True
         models = [message.turn.model for message in messages if message.turn.model]
         metadata |= {"model": models[-1]} if models else {}
-        name = identity(fields, "conversation_id", "id") or place.default_id()
-        yield Trajectory(name, turns_of(messages), metadata, str(place))
+        name = get_id(fields, "conversation_id", "id") or place.default_id()
+        yield Trajectory(name, join_turns(messages), metadata, str(place))
 
 
 def _chatgpt_message(message: Any, place: str) -> ChatMessage | None:
     if message is None:
         return None
-    fields = mapping(message, place)
-    hidden = nested(fields, "metadata", "is_visually_hidden_from_conversation")
-    content = mapping(fields.get("content") or {}, f"{place}.content")
-    role = text(mapping(fields.get("author"), f"{place}.author"), "role", f"{place}.author")
+    fields = as_object(message, place)
+    hidden = get_path(fields, "metadata", "is_visually_hidden_from_conversation")
+    content = as_object(fields.get("content") or {}, f"{place}.content")
+    role = get_text(as_object(fields.get("author"), f"{place}.author"), "role", f"{place}.author")
     if hidden or content.get("content_type") in CHATGPT_ASIDES:
         return None
     said = [part for part in items(content.get("parts")) if isinstance(part, str)]
@@ -267,8 +267,8 @@ def _chatgpt_message(message: Any, place: str) -> ChatMessage | None:
     whole = "\n".join(said)
     recipient = fields.get("recipient")
     if role == "tool":
-        return brought(whole)
+        return make_result(whole)
     if isinstance(recipient, str) and recipient not in ("all", ""):
-        return spoken(Content("", True, ((None, Call(recipient, whole)),)), role)
+        return make_message(Content("", True, ((None, Call(recipient, whole)),)), role)
     about = fields["metadata"] if isinstance(fields.get("metadata"), dict) else {}
-    return spoken(whole, role, None, text_or_none(about, "model_slug", place))
+    return make_message(whole, role, None, optional_text(about, "model_slug", place))

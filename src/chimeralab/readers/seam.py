@@ -74,7 +74,7 @@ Report = Callable[[str, Place], None]
 """Takes the reason why something can't be read, and its place; raises, or the reading goes on."""
 
 
-def place_of(path: str) -> Place:
+def file_place(path: str) -> Place:
     if path == STANDARD_INPUT:
         return Place("standard input", "stdin")
     from pathlib import PurePath  # noqa: PLC0415 - a guard reads messages and no files
@@ -147,65 +147,65 @@ KINDS = {
 }  # fmt: skip
 
 
-def kind(value: Any) -> str:
+def json_type(value: Any) -> str:
     """What a JSON value is, in words.
 
-    >>> kind(3.5), kind([]), kind(None)
+    >>> json_type(3.5), json_type([]), json_type(None)
     ('a number', 'a list', 'null')
     """
     return KINDS.get(type(value), "an object")
 
 
-def text(holder: Mapping[str, Any], key: str, place: str = "") -> str:
+def get_text(holder: Mapping[str, Any], key: str, place: str = "") -> str:
     value = holder.get(key)
     if isinstance(value, str):
         return value
     raise _misfit(holder, key, place, "text")
 
 
-def text_or_none(holder: Mapping[str, Any], key: str, place: str = "") -> str | None:
+def optional_text(holder: Mapping[str, Any], key: str, place: str = "") -> str | None:
     value = holder.get(key)
     if value is None or isinstance(value, str):
         return value
     raise _misfit(holder, key, place, "text")
 
 
-def listing(holder: Mapping[str, Any], key: str, place: str = "") -> list[Any]:
+def get_list(holder: Mapping[str, Any], key: str, place: str = "") -> list[Any]:
     value = holder.get(key)
     if isinstance(value, list):
         return value
     raise _misfit(holder, key, place, "a list")
 
 
-def listing_if_any(holder: Mapping[str, Any], key: str, place: str = "") -> list[Any]:
-    return [] if holder.get(key) is None else listing(holder, key, place)
+def optional_list(holder: Mapping[str, Any], key: str, place: str = "") -> list[Any]:
+    return [] if holder.get(key) is None else get_list(holder, key, place)
 
 
-def mapping(value: Any, place: str) -> Mapping[str, Any]:
+def as_object(value: Any, place: str) -> Mapping[str, Any]:
     if isinstance(value, dict):
         return value
-    raise Unreadable(f"{place} is {kind(value)}, not an object")
+    raise Unreadable(f"{place} is {json_type(value)}, not an object")
 
 
 def _misfit(holder: Mapping[str, Any], key: str, place: str, wanted: str) -> Unreadable:
     name = f"{place}.{key}" if place else key
     if key not in holder:
         return Unreadable(f"{name} is missing")
-    return Unreadable(f"{name} is {kind(holder[key])}, not {wanted}")
+    return Unreadable(f"{name} is {json_type(holder[key])}, not {wanted}")
 
 
-def identity(fields: Mapping[str, Any], *keys: str) -> str | None:
+def get_id(fields: Mapping[str, Any], *keys: str) -> str | None:
     """The first id that is given; a number will do."""
     for key in keys:
         value = fields.get(key)
         if isinstance(value, bool | list | dict):
-            raise Unreadable(f"{key} is {kind(value)}, not text")
+            raise Unreadable(f"{key} is {json_type(value)}, not text")
         if value is not None and value != "":
             return str(value)
     return None
 
 
-def everything(fields: Mapping[str, Any], but: Container[str]) -> dict[str, Any]:
+def other_fields(fields: Mapping[str, Any], but: Container[str]) -> dict[str, Any]:
     """All other fields; those of a nested `metadata` come up to the same level."""
     kept = {key: value for key, value in fields.items() if key not in but}
     if isinstance(kept.get("metadata"), dict):
@@ -222,9 +222,9 @@ def everything(fields: Mapping[str, Any], but: Container[str]) -> dict[str, Any]
     return kept
 
 
-def scalars(fields: Mapping[str, Any], but: Container[str]) -> dict[str, Any]:
+def other_scalars(fields: Mapping[str, Any], but: Container[str]) -> dict[str, Any]:
     """All other fields that are one value: tool lists and nested payloads stay behind."""
-    kept = everything(fields, but)
+    kept = other_fields(fields, but)
     return {key: value for key, value in kept.items() if not isinstance(value, list | dict)}
 
 
@@ -241,15 +241,15 @@ def items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def numbered(listed: Iterable[Any], place: str) -> Iterator[tuple[Any, str]]:
+def with_places(listed: Iterable[Any], place: str) -> Iterator[tuple[Any, str]]:
     """Items with the names of their places: `messages[0]` and so on."""
     return ((each, f"{place}[{n}]") for n, each in enumerate(listed))
 
 
-def nested(value: Any, *path: str) -> Any:
+def get_path(value: Any, *path: str) -> Any:
     """What objects hold under one key after the other; None where one of them is missing.
 
-    >>> nested({"info": {"agent": {"llm": "m"}}}, "info", "agent", "llm")
+    >>> get_path({"info": {"agent": {"llm": "m"}}}, "info", "agent", "llm")
     'm'
     """
     for key in path:
@@ -262,12 +262,12 @@ def first_text(fields: Mapping[str, Any], *keys: str) -> str | None:
     return next((fields[key] for key in keys if isinstance(fields.get(key), str)), None)
 
 
-def first_given(fields: Mapping[str, Any], *keys: str) -> Any:
+def first_present(fields: Mapping[str, Any], *keys: str) -> Any:
     """The first of some fields that is there and not null."""
     return next((fields[key] for key in keys if fields.get(key) is not None), None)
 
 
-def json_inside(said: str) -> Any:
+def embedded_json(said: str) -> Any:
     """The JSON that a text holds; None where it holds none."""
     if not said.lstrip().startswith(("[", "{")):
         return None

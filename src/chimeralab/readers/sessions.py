@@ -6,33 +6,33 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chimeralab.core.records import Call, Trajectory, Turn, role_of
+from chimeralab.core.records import Call, Trajectory, Turn, normalize_role
 from chimeralab.readers.chat import (
     ChatMessage,
     Content,
-    content_of,
-    messages_of,
+    join_turns,
+    make_message,
+    mark_unspoken,
+    parse_content,
+    parse_messages,
     result_text,
-    spoken,
-    turns_of,
-    unsaid,
 )
 from chimeralab.readers.providers import gemini_message, item_message
 from chimeralab.readers.seam import (
     Place,
     Reader,
-    first_given,
-    identity,
+    as_object,
+    embedded_json,
+    first_present,
+    get_id,
+    get_list,
+    get_path,
+    get_text,
     items,
-    json_inside,
-    listing,
-    listing_if_any,
-    mapping,
-    nested,
-    numbered,
-    scalars,
-    text,
-    text_or_none,
+    optional_list,
+    optional_text,
+    other_scalars,
+    with_places,
 )
 
 TALK = ("user", "assistant")
@@ -80,26 +80,26 @@ class ClaudeCode(Reader):
         self._lines: list[SessionLine] = []
 
     def matches(self, value: Any) -> bool:
-        named = nested(value, "type")
+        named = get_path(value, "type")
         return isinstance(named, str) and (named in NOTES or any(key in value for key in LINKS))
 
     def says_something(self, value: Any) -> bool:
         return value["type"] in TALK
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        fields = mapping(value, "the line")
+        fields = as_object(value, "the line")
         says = fields.get("type") in TALK
-        message = mapping(fields.get("message"), "message") if says else {}
-        model = text_or_none(message, "model", "message")
-        role = text_or_none(message, "role", "message") or str(fields.get("type"))
-        content = content_of(message, "message") if says else None
-        part_of = text_or_none(message, "id", "message")
-        uuid = text_or_none(fields, "uuid")
+        message = as_object(fields.get("message"), "message") if says else {}
+        model = optional_text(message, "model", "message")
+        role = optional_text(message, "role", "message") or str(fields.get("type"))
+        content = parse_content(message, "message") if says else None
+        part_of = optional_text(message, "id", "message")
+        uuid = optional_text(fields, "uuid")
         if uuid is None and not says:
             return iter(())  # a note that stands outside the chain
-        parent = text_or_none(fields, "parentUuid") or text_or_none(fields, "logicalParentUuid")
-        session = text_or_none(fields, "sessionId") or text_or_none(fields, "session_id")
-        side = (text_or_none(fields, "agentId") or "side") if fields.get("isSidechain") else None
+        parent = optional_text(fields, "parentUuid") or optional_text(fields, "logicalParentUuid")
+        session = optional_text(fields, "sessionId") or optional_text(fields, "session_id")
+        side = (optional_text(fields, "agentId") or "side") if fields.get("isSidechain") else None
         line = SessionLine(
             line=place.line or 1,
             uuid=uuid or str(place),
@@ -107,9 +107,9 @@ class ClaudeCode(Reader):
             begins="parentUuid" in fields and parent is None,
             session=session or place.stem,
             branch=side,
-            time=text_or_none(fields, "timestamp") or "",
+            time=optional_text(fields, "timestamp") or "",
             message=part_of,
-            role=role_of(role),
+            role=normalize_role(role),
             content=content,
             model=model,
             aside=model == NO_MODEL or any(fields.get(key) for key in ASIDES),
@@ -127,7 +127,7 @@ class ClaudeCode(Reader):
         for links in chains.values():
             for number, thread in enumerate(_threads(links, lines), 1):
                 first = thread[0][0]
-                turns = turns_of(filter(None, map(_message, thread)))
+                turns = join_turns(filter(None, map(_message, thread)))
                 models = [turn.model for turn in turns if turn.model and turn.spoken]
                 metadata = {
                     "session": first.session,
@@ -172,8 +172,8 @@ def _message(lines: Message) -> ChatMessage | None:
         tuple(call for part in parts for call in part.calls),
         tuple(result for part in parts for result in part.results),
     )
-    message = spoken(whole, first.role, None, first.model)
-    return unsaid(message) if first.aside else message
+    message = make_message(whole, first.role, None, first.model)
+    return mark_unspoken(message) if first.aside else message
 
 
 Parents = Sequence[int | None]
@@ -255,35 +255,37 @@ class Codex(Reader):
         return value.get("type") in ("response_item", "item.completed")
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        fields = mapping(value, "the line")
-        named = text(fields, "type")
+        fields = as_object(value, "the line")
+        named = get_text(fields, "type")
         if "payload" in fields:
-            self._line(named, mapping(fields["payload"], "payload"))
+            self._line(named, as_object(fields["payload"], "payload"))
         elif named == "thread.started":
-            self._about["session"] = identity(fields, "thread_id")
+            self._about["session"] = get_id(fields, "thread_id")
         elif named in ("turn.started", "turn.completed", "turn.failed"):
             self._open = named == "turn.started"
         elif named == "item.completed":
-            message = _exec_message(mapping(fields.get("item"), "item"))
+            message = _exec_message(as_object(fields.get("item"), "item"))
             self._messages += [message] if message else []
         return iter(())
 
     def _line(self, named: str, payload: Mapping[str, Any]) -> None:
         if named == "session_meta":
-            self._about["session"] = identity(payload, "id")
+            self._about["session"] = get_id(payload, "id")
         elif named == "turn_context":
-            self._about["model"] = text_or_none(payload, "model", "payload")
+            self._about["model"] = optional_text(payload, "model", "payload")
         elif named == "event_msg" and payload.get("type") in CODEX_TASKS:
             self._open = payload["type"] == "task_started"
-        elif named == "response_item" and (message := item_message(_unwrapped(payload), "payload")):
+        elif named == "response_item" and (
+            message := item_message(_strip_wrapper(payload), "payload")
+        ):
             aside = message.turn.text.startswith(CODEX_ASIDES)
-            self._messages.append(unsaid(message) if aside else message)
+            self._messages.append(mark_unspoken(message) if aside else message)
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
         if self._messages:
             metadata = self._about | ({"unfinished": True} if self._open else {})
             name = self._about.get("session") or place.stem
-            yield Trajectory(name, turns_of(self._messages), metadata, str(place))
+            yield Trajectory(name, join_turns(self._messages), metadata, str(place))
 
 
 # What Codex writes above the output of a command: how long it took is never the same twice.
@@ -293,7 +295,7 @@ CODEX_ABOUT = re.compile(
 EXIT_CODE = re.compile(r"(?:Exit code:|exited with code) (-?\d+)")
 
 
-def _unwrapped(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+def _strip_wrapper(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     """An item whose output is what the command gave, without what Codex says of the running."""
     output = payload.get("output")
     if not isinstance(output, str):
@@ -302,7 +304,7 @@ def _unwrapped(payload: Mapping[str, Any]) -> Mapping[str, Any]:
         code = EXIT_CODE.search(about[0])
         failed = code is not None and code[1] != "0"
         return {**payload, "output": output[about.end() :], "error": failed}
-    told = json_inside(output)
+    told = embedded_json(output)
     if isinstance(told, dict) and isinstance(told.get("metadata"), dict) and "output" in told:
         failed = told["metadata"].get("exit_code") not in (None, 0)
         return {**payload, "output": told["output"], "error": failed}
@@ -313,9 +315,9 @@ def _exec_message(item: Mapping[str, Any]) -> ChatMessage | None:
     named = item.get("type") or item.get("item_type")
     if named in ("agent_message", "assistant_message", "user_message"):
         role = "user" if named == "user_message" else "assistant"
-        return spoken(text(item, "text", "item"), role)
+        return make_message(get_text(item, "text", "item"), role)
     if named in CODEX_CALLS:
-        asked = first_given(item, "command", "arguments", "changes", "query")
+        asked = first_present(item, "command", "arguments", "changes", "query")
         given = item.get("aggregated_output") or item.get("result") or item.get("error") or None
         failed = item.get("status") == "failed" or item.get("exit_code") not in (None, 0)
         name = str(item.get("tool") or named)
@@ -364,20 +366,20 @@ class GeminiCLI(Reader):
         return bool(_is_cli_message(value) or value.get("messages"))
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        fields = mapping(value, "the line")
+        fields = as_object(value, "the line")
         if "messages" in fields:
-            yield _cli_session(listing(fields, "messages"), fields, place)
+            yield _cli_session(get_list(fields, "messages"), fields, place)
         elif "$rewindTo" in fields:
             names = list(self._messages)
             ids = [name for name, _ in names]
             at = ids.index(fields["$rewindTo"]) if fields["$rewindTo"] in ids else 0
             self._messages = {name: self._messages[name] for name in names[:at]}
         elif "$set" in fields:
-            changed = mapping(fields["$set"], "$set")
+            changed = as_object(fields["$set"], "$set")
             if "messages" in changed:
                 self._messages = {}
-                for each in numbered(listing(changed, "messages", "$set"), "$set.messages"):
-                    self._keep(mapping(*each))
+                for each in with_places(get_list(changed, "messages", "$set"), "$set.messages"):
+                    self._keep(as_object(*each))
         elif "type" in fields:
             self._keep(fields)
         else:
@@ -387,8 +389,8 @@ class GeminiCLI(Reader):
         # Checked where it stands: at the end of the log nobody could say where it was.
         list(_cli_messages(message, "the message"))
         # A resumed session gives a call and its result one id, but not one type.
-        name = identity(message, "id") or str(len(self._messages))
-        self._messages[name, text(message, "type", "the message")] = message
+        name = get_id(message, "id") or str(len(self._messages))
+        self._messages[name, get_text(message, "type", "the message")] = message
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
         if self._messages:
@@ -402,35 +404,35 @@ def _is_cli_message(value: Mapping[str, Any]) -> bool:
 
 
 def _cli_session(listed: Iterable[Any], session: Mapping[str, Any], place: Place) -> Trajectory:
-    turns = turns_of(messages_of(_cli_messages, listed, "messages"))
-    name = identity(session, "sessionId") or place.stem
-    return Trajectory(name, turns, scalars(session, but={"sessionId"}), str(place))
+    turns = join_turns(parse_messages(_cli_messages, listed, "messages"))
+    name = get_id(session, "sessionId") or place.stem
+    return Trajectory(name, turns, other_scalars(session, but={"sessionId"}), str(place))
 
 
 def _cli_messages(message: Any, place: str) -> Iterator[ChatMessage]:
-    fields = mapping(message, place)
-    named = text(fields, "type", place)
+    fields = as_object(message, place)
+    named = get_text(fields, "type", place)
     if named not in ("user", "gemini"):
         return
     role = "user" if named == "user" else "assistant"
     content = fields.get("content")
     parts = content if isinstance(content, list) else [content or ""]
     said = gemini_message({"role": role, "parts": parts}, f"{place}.content")
-    model = text_or_none(fields, "model", place)
+    model = optional_text(fields, "model", place)
     calls = [
-        _cli_call(mapping(each, f"{place}.toolCalls"), f"{place}.toolCalls")
-        for each in listing_if_any(fields, "toolCalls", place)
+        _cli_call(as_object(each, f"{place}.toolCalls"), f"{place}.toolCalls")
+        for each in optional_list(fields, "toolCalls", place)
     ]
     if said.content.results:
         results = tuple(r._replace(text=_without_process(r.text)) for r in said.content.results)
-        yield spoken(Content("", tools=True, results=results), "tool")
+        yield make_message(Content("", tools=True, results=results), "tool")
     elif calls:
-        turn, content = spoken(Content(said.turn.text, tools=True), role, None, model)
+        turn, content = make_message(Content(said.turn.text, tools=True), role, None, model)
         yield ChatMessage(replace(turn, calls=tuple(calls)), content)
     else:
-        found = spoken(said.content, role, None, model)
+        found = make_message(said.content, role, None, model)
         aside = role == "user" and found.turn.text.startswith(GEMINI_ASIDE)
-        yield unsaid(found) if aside else found
+        yield mark_unspoken(found) if aside else found
 
 
 def _cli_call(fields: Mapping[str, Any], place: str) -> Call:

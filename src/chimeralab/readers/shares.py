@@ -11,17 +11,17 @@ from typing import Any, BinaryIO, NamedTuple
 
 from chimeralab.core.records import Trajectory
 from chimeralab.readers.formats import Formats
-from chimeralab.readers.opening import (
+from chimeralab.readers.logs import OnBad, ignore, read_conversations
+from chimeralab.readers.seam import Place, Reader, Unreadable, file_place
+from chimeralab.readers.streams import (
     CHUNK,
     MAX_LINE,
-    goes_on,
-    lines_of,
-    opened,
-    stream_of,
-    values_on,
+    as_stream,
+    open_log,
+    parse_lines,
+    read_lines,
+    spans_lines,
 )
-from chimeralab.readers.reading import OnBad, from_values, ignore
-from chimeralab.readers.seam import Place, Reader, Unreadable, place_of
 from chimeralab.readers.tables import parquet_rows
 
 
@@ -37,7 +37,7 @@ class Share(NamedTuple):
     first: int = 1
 
 
-class NeedsTheWholeLog(Exception):
+class NeedsWholeLog(Exception):
     """A value in a share is of a format whose conversations lie across values."""
 
 
@@ -47,28 +47,28 @@ class _Standalone(Formats):
     def of(self, value: Any) -> Reader:
         reader = super().of(value)
         if type(reader).finish is not Reader.finish:
-            raise NeedsTheWholeLog(f"the format {reader.name}")
+            raise NeedsWholeLog(f"the format {reader.name}")
         return reader
 
 
-def shares_of(path: str, size: int, asked: type[Reader] | None = None) -> list[Share]:
+def split_log(path: str, size: int, asked: type[Reader] | None = None) -> list[Share]:
     """The shares of a log, of about so many bytes each; none where it has to stay whole."""
     try:
-        with opened(path) as file:
+        with open_log(path) as file:
             if file.is_unpacked or file.is_zip:
                 return []
             if file.is_parquet:
                 return _row_groups(file.stream, size, asked)
             return _stretches(file.stream, path, size, asked)
-    except (NeedsTheWholeLog, Unreadable, OSError, ValueError):
+    except (NeedsWholeLog, Unreadable, OSError, ValueError):
         return []  # whoever reads it will say what is wrong
 
 
 def _stretches(stream: BinaryIO, path: str, size: int, asked: type[Reader] | None) -> list[Share]:
-    lines = list(islice(lines_of(stream, place_of(path), ignore), 2))
-    if not (lines and lines[0][0].lstrip().startswith(b"{")) or goes_on(lines):
+    lines = list(islice(read_lines(stream, file_place(path), ignore), 2))
+    if not (lines and lines[0][0].lstrip().startswith(b"{")) or spans_lines(lines):
         return []
-    for value, _ in values_on(lines, place_of(path), ignore):
+    for value, _ in parse_lines(lines, file_place(path), ignore):
         _Standalone(asked).of(value)
     end = stream.seek(0, io.SEEK_END)
     return [Share(start, min(start + size, end)) for start in range(0, end, size)]
@@ -93,7 +93,7 @@ def _row_groups(stream: BinaryIO, size: int, asked: type[Reader] | None) -> list
 
 def count_lines(path: str, share: Share) -> int:
     """How many lines start in a share of JSON Lines."""
-    with opened(path) as file:
+    with open_log(path) as file:
         return sum(chunk.count(b"\n") for chunk in _chunks(file.stream, share))
 
 
@@ -101,20 +101,20 @@ def read_share(
     path: str, share: Share, asked: type[Reader] | None, on_bad: OnBad
 ) -> Iterator[Trajectory]:
     """The conversations of a share; raises `NeedsTheWholeLog` where some may reach beyond it."""
-    place = place_of(path)
+    place = file_place(path)
 
     def bad(reason: str, place: Place) -> None:
         on_bad(place.error(reason))
 
-    with opened(path) as file:
+    with open_log(path) as file:
         if file.is_parquet:
             groups = range(share.start, share.end)
             values = parquet_rows(file.stream, place, bad, groups, share.first)
         else:
-            stream = stream_of(_chunks(file.stream, share))
-            values = values_on(lines_of(stream, place, bad, share.first), place, bad)
+            stream = as_stream(_chunks(file.stream, share))
+            values = parse_lines(read_lines(stream, place, bad, share.first), place, bad)
         try:
-            yield from from_values(values, _Standalone(asked), place, bad)
+            yield from read_conversations(values, _Standalone(asked), place, bad)
         except Unreadable as problem:
             bad(str(problem), place)
 

@@ -13,21 +13,21 @@ from operator import itemgetter
 from typing import Any, BinaryIO, ClassVar
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.extras import need
-from chimeralab.core.records import ROLES, SILENT, Trajectory, Turn, role_of
-from chimeralab.readers.chat import ChatMessage, Content, message_of, turns_of
-from chimeralab.readers.opening import MAX_LINE, refuse_bomb
+from chimeralab.core.extras import require_extra
+from chimeralab.core.records import ROLES, SILENT_ROLES, Trajectory, Turn, normalize_role
+from chimeralab.readers.chat import ChatMessage, Content, join_turns, parse_message
 from chimeralab.readers.seam import (
     Place,
     Reader,
     Report,
     Unreadable,
-    identity,
-    json_inside,
-    kind,
-    mapping,
-    scalars,
+    as_object,
+    embedded_json,
+    get_id,
+    json_type,
+    other_scalars,
 )
+from chimeralab.readers.streams import MAX_LINE, check_expansion
 
 USUAL = {
     "id": (
@@ -67,15 +67,15 @@ class RowPerTurn(Reader):
     def matches(self, value: Any) -> bool:
         if not isinstance(value, dict):
             return False
-        found = self.columns or guessed(value)
+        found = self.columns or guess_columns(value)
         if self.columns:
             return found["text"] in value
         said = value.get(found.get("text", ""))
         return "speaker" in found and "text" in found and isinstance(said, str | list | None)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        row = mapping(value, "the row")
-        found = self.columns or guessed(row)
+        row = as_object(value, "the row")
+        found = self.columns or guess_columns(row)
         for name in self.columns.values():
             if name not in row:
                 known = ", ".join(map(repr, list(row)[:12]))
@@ -83,27 +83,27 @@ class RowPerTurn(Reader):
         if "text" not in found:
             raise Unreadable(f"no column is known to hold the text; {NAMED}")
         _row_message(row, found)
-        named = identity(row, found["id"]) if "id" in found else place.stem
+        named = get_id(row, found["id"]) if "id" in found else place.stem
         self._rows.setdefault(named or place.stem, []).append(row)
         return iter(())
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
         for name, rows in self._rows.items():
-            pairs = [(row, self.columns or guessed(row)) for row in rows]
-            about = scalars(rows[0], but=set(pairs[0][1].values()))
+            pairs = [(row, self.columns or guess_columns(row)) for row in rows]
+            about = other_scalars(rows[0], but=set(pairs[0][1].values()))
             orders = [_number(row.get(found.get("order", ""))) for row, found in pairs]
             if None not in orders:
                 ordered = sorted(zip(orders, pairs, strict=True), key=itemgetter(0))
                 pairs = [pair for _, pair in ordered]
-            turns = turns_of(_row_message(row, found) for row, found in pairs)
+            turns = join_turns(_row_message(row, found) for row, found in pairs)
             kept = {k: v for k, v in about.items() if all(row.get(k) == v for row in rows)}
             yield Trajectory(name, turns, kept, str(place))
 
 
-def guessed(row: Mapping[str, Any]) -> dict[str, str]:
+def guess_columns(row: Mapping[str, Any]) -> dict[str, str]:
     """Which column of a row is which, by the usual names.
 
-    >>> guessed({"conversation_id": 1, "Role": "user", "text": "Hi"})
+    >>> guess_columns({"conversation_id": 1, "Role": "user", "text": "Hi"})
     {'id': 'conversation_id', 'speaker': 'Role', 'text': 'text'}
     """
     folded = {str(name).strip().lower(): name for name in row}
@@ -114,13 +114,13 @@ def guessed(row: Mapping[str, Any]) -> dict[str, str]:
 def _row_message(row: Mapping[str, Any], found: Mapping[str, str]) -> ChatMessage:
     speaker, said = row.get(found.get("speaker", "")), row.get(found["text"])
     if found.get("speaker") == "role" and found["text"] == "content":
-        return message_of(row, "the row")
+        return parse_message(row, "the row")
     if not isinstance(speaker, str | int | None):
-        raise Unreadable(f"{found['speaker']} is {kind(speaker)}, not a name")
+        raise Unreadable(f"{found['speaker']} is {json_type(speaker)}, not a name")
     if not isinstance(said, str | None):
-        raise Unreadable(f"{found['text']} is {kind(said)}, not text")
+        raise Unreadable(f"{found['text']} is {json_type(said)}, not text")
     name = None if speaker is None else str(speaker)
-    aloud = role_of(name or "") not in SILENT
+    aloud = normalize_role(name or "") not in SILENT_ROLES
     return ChatMessage(Turn(said or "", name, spoken=aloud), Content(said or ""))
 
 
@@ -144,7 +144,7 @@ def rows_with(asked: str) -> type[RowPerTurn]:
     return type("NamedRows", (RowPerTurn,), {"columns": columns})
 
 
-def separator_of(line: str) -> str | None:
+def find_separator(line: str) -> str | None:
     """The separator of a table, by its first line; None where that is no row of column names."""
     separator = max(",;\t", key=line.count)
     try:
@@ -167,7 +167,7 @@ def csv_rows(
     reader = csv.reader(text, delimiter=separator, strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]
-        known = guessed(dict.fromkeys(header))
+        known = guess_columns(dict.fromkeys(header))
         if not (sure or "text" in known or any(name.lower() in WHOLE for name in header)):
             columns = ", ".join(map(repr, header[:12]))
             raise Unreadable(f"looks like a table with the columns {columns}; {NAMED}")
@@ -186,7 +186,7 @@ def csv_rows(
 
 def cell_value(column: str, cell: str) -> Any:
     """The text of a cell, or the JSON in it where its column holds messages."""
-    inner = json_inside(cell) if column.lower() in (*WHOLE, "rejected", "tool_calls") else None
+    inner = embedded_json(cell) if column.lower() in (*WHOLE, "rejected", "tool_calls") else None
     return cell if inner is None else inner
 
 
@@ -194,7 +194,7 @@ def parquet_rows(
     stream: BinaryIO, place: Place, bad: Report, groups: Iterable[int] | None = None, first: int = 1
 ) -> Iterator[tuple[Any, Place]]:
     """The rows of a Parquet file, a few at a time: all, or those of some row groups."""
-    need("parquet")
+    require_extra("parquet")
     import pyarrow as pa  # noqa: PLC0415 - large, and only Parquet needs it
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -204,7 +204,7 @@ def parquet_rows(
         with pq.ParquetFile(stream) as table:
             for batch in table.iter_batches(ROWS_AT_ONCE, groups):
                 seen += batch.nbytes
-                refuse_bomb(size, seen)
+                check_expansion(size, seen)
                 for row in batch.to_pylist():
                     yield row, place.at(number)
                     number += 1
@@ -223,10 +223,10 @@ LABEL = re.compile(
 NO_NAMES = {"info", "warning", "error", "debug", "note", "notes", "todo", "http", "https", "warn"}
 
 
-def talk_in(text: str) -> tuple[Turn, ...] | None:
+def parse_transcript(text: str) -> tuple[Turn, ...] | None:
     """The talk that a text is; None where its lines do not begin with names that come back.
 
-    >>> talk = talk_in("Ann: Hi.\\nBo: Hello!\\nHow are you?\\nAnn: Fine.\\nBo: Good.")
+    >>> talk = parse_transcript("Ann: Hi.\\nBo: Hello!\\nHow are you?\\nAnn: Fine.\\nBo: Good.")
     >>> talk[1].speaker, talk[1].text
     ('Bo', 'Hello!\\nHow are you?')
     """
@@ -249,7 +249,7 @@ def talk_in(text: str) -> tuple[Turn, ...] | None:
     if len(turns) < 2 or len(names) < 2:
         return None
     return tuple(
-        Turn("\n".join(said).strip(), name, spoken=role_of(name) not in SILENT)
+        Turn("\n".join(said).strip(), name, spoken=normalize_role(name) not in SILENT_ROLES)
         for name, said in turns
     )
 

@@ -9,27 +9,27 @@ from typing import Any, ClassVar, NamedTuple
 
 from chimeralab.core.records import Trajectory
 from chimeralab.readers.agents import is_langchain, langchain_message
-from chimeralab.readers.chat import ChatMessage, message_of, spoken, turns_of
+from chimeralab.readers.chat import ChatMessage, join_turns, make_message, parse_message
 from chimeralab.readers.providers import item_message
 from chimeralab.readers.seam import (
     Place,
     Reader,
     Unreadable,
-    identity,
+    as_object,
+    embedded_json,
+    get_id,
+    get_path,
     items,
-    json_inside,
-    listing_if_any,
-    mapping,
-    nested,
-    numbered,
+    optional_list,
     str_or_none,
+    with_places,
 )
 
 HOLDERS = (
     "messages", "prompts", "input", "output", "choices", "generations", "message", "content",
     "prompt", "text",
 )  # fmt: skip
-MOST_LEVELS = 8
+MAX_LEVELS = 8
 
 
 class Generation(NamedTuple):
@@ -82,7 +82,7 @@ class SpanReader(Reader):
                 metadata |= {"unfinished": True} if chain[-1].unfinished else {}
                 name = trace if number == 1 else f"{trace}#{number}"
                 messages = [message for call in chain for message in call.asked + call.given]
-                yield Trajectory(name, turns_of(messages), metadata, str(place))
+                yield Trajectory(name, join_turns(messages), metadata, str(place))
 
 
 def _chains(calls: Iterable[Generation]) -> list[list[Generation]]:
@@ -127,16 +127,16 @@ def _marks(messages: list[ChatMessage]) -> list[int]:
 
 def messages_in(value: Any, role: str, place: str, level: int = 0) -> Iterator[ChatMessage]:
     """The messages that an input or output of a call holds, however it wraps them."""
-    if level > MOST_LEVELS or value is None:
+    if level > MAX_LEVELS or value is None:
         return
     if isinstance(value, str):
-        inner = json_inside(value)
+        inner = embedded_json(value)
         if isinstance(inner, dict | list):
             yield from messages_in(inner, role, place, level + 1)
         else:
-            yield spoken(value, role)
+            yield make_message(value, role)
     elif isinstance(value, list):
-        for each, where in numbered(value, place):
+        for each, where in with_places(value, place):
             yield from messages_in(each, role, where, level + 1)
     elif isinstance(value, dict):
         message = _one_message(value, role, place)
@@ -156,14 +156,14 @@ def _one_message(fields: Mapping[str, Any], role: str, place: str) -> ChatMessag
         parts = [
             {"type": "tool_result", "tool_use_id": part.get("id")}
             | {"content": part.get("response", part.get("result"))}
-            if nested(part, "type") == "tool_call_response"
+            if get_path(part, "type") == "tool_call_response"
             else part
             for part in fields["parts"]
         ]
         named = {"role": fields.get("role", role), "name": fields.get("name")}
-        return message_of(named | {"content": parts}, place)
+        return parse_message(named | {"content": parts}, place)
     if "role" in fields:
-        return message_of(fields, place)
+        return parse_message(fields, place)
     is_call = isinstance(fields.get("type"), str) and "call" in fields["type"]
     return item_message(fields, place) if is_call else None
 
@@ -178,20 +178,20 @@ class LangSmith(SpanReader):
     left_out = "chains and tools around the calls of the model, feedback, timing"
 
     def matches(self, value: Any) -> bool:
-        return isinstance(nested(value, "run_type"), str) and "inputs" in value
+        return isinstance(get_path(value, "run_type"), str) and "inputs" in value
 
     def generations(self, value: Any, place: Place) -> Iterator[Generation]:
-        waiting = [mapping(value, "the run")]
+        waiting = [as_object(value, "the run")]
         while waiting:
             run = waiting.pop()
-            waiting += [mapping(each, "child_runs") for each in listing_if_any(run, "child_runs")]
+            waiting += [as_object(each, "child_runs") for each in optional_list(run, "child_runs")]
             calls_model = run.get("run_type") in ("llm", "chat_model")
             if calls_model or run.get("parent_run_id") is None:
-                about = nested(run, "extra", "metadata")
+                about = get_path(run, "extra", "metadata")
                 about = about if isinstance(about, dict) else {}
-                session = identity(about, "thread_id", "session_id", "conversation_id")
+                session = get_id(about, "thread_id", "session_id", "conversation_id")
                 yield Generation(
-                    session or identity(run, "trace_id", "id") or place.stem,
+                    session or get_id(run, "trace_id", "id") or place.stem,
                     session is not None,
                     str(run.get("dotted_order") or run.get("start_time") or ""),
                     list(messages_in(run.get("inputs"), "user", "inputs")),
@@ -227,23 +227,23 @@ class Langfuse(SpanReader):
 
     def inner(self, value: Any) -> list[Any]:
         """What a page of Langfuse's own interface lists."""
-        listed = items(nested(value, "data"))
+        listed = items(get_path(value, "data"))
         return listed if listed and self.matches(listed[0]) else []
 
     def generations(self, value: Any, place: Place) -> Iterator[Generation]:
-        fields = mapping(value, "the line")
-        session = identity(fields, "sessionId", "session_id")
+        fields = as_object(value, "the line")
+        session = get_id(fields, "sessionId", "session_id")
         if fields.get("type") in LANGFUSE_KINDS:
-            trace = session or identity(fields, "traceId", "trace_id") or place.stem
+            trace = session or get_id(fields, "traceId", "trace_id") or place.stem
             outer = fields["type"] != "GENERATION"
             if not outer or fields.get("isRootObservation"):
                 yield _generation(fields, trace, session is not None, outer=outer)
             return
-        trace = session or identity(fields, "id") or place.stem
+        trace = session or get_id(fields, "id") or place.stem
         yield _generation(fields, trace, session is not None, outer=True)
         for each in items(fields.get("observations")):
             # In some exports they are ids alone.
-            if nested(each, "type") == "GENERATION":
+            if get_path(each, "type") == "GENERATION":
                 yield _generation(each, trace, session is not None)
 
 
@@ -278,18 +278,18 @@ class OpenAITraces(SpanReader):
     )
 
     def matches(self, value: Any) -> bool:
-        return nested(value, "object") in ("trace", "trace.span")
+        return get_path(value, "object") in ("trace", "trace.span")
 
     def says_something(self, value: Any) -> bool:
         return bool(value.get("object") == "trace.span")
 
     def generations(self, value: Any, place: Place) -> Iterator[Generation]:
-        fields = mapping(value, "the line")
+        fields = as_object(value, "the line")
         data = fields.get("span_data")
         if not isinstance(data, dict) or data.get("type") not in ("generation", "response"):
             return
         given = data.get("output", data.get("response"))
-        trace = identity(fields, "trace_id") or place.stem
+        trace = get_id(fields, "trace_id") or place.stem
         said = {"input": data.get("input"), "output": given, "model": data.get("model")}
         times = {"timestamp": fields.get("started_at"), "ended_at": fields.get("ended_at")}
         yield _generation(said | times, trace, False)

@@ -15,11 +15,11 @@ from typing import Any
 from markupsafe import Markup
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import replacing_folder
-from chimeralab.core.numbers import counted, cutoff
+from chimeralab.core.files import atomic_folder
+from chimeralab.core.numbers import cutoff, plural
 from chimeralab.core.records import Detection, Episode, Loop, Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
-from chimeralab.core.text import inert
+from chimeralab.core.text import neutralize
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import LOOPS, DetectorPair
 from chimeralab.detection.seam import Detector
@@ -134,9 +134,9 @@ def loop_lines(detection: Detection, places: Mapping[int, str] = {}) -> Iterator
     for loop in named[:MAX_LOOPS]:
         yield _loop_line(loop, places)
     if len(named) > MAX_LOOPS:
-        yield Markup("{}.").format(counted(len(named) - MAX_LOOPS, "further loop"))
+        yield Markup("{}.").format(plural(len(named) - MAX_LOOPS, "further loop"))
     if detection.looping is not None and not named:
-        steps = counted(detection.steps or 0, "message or tool call", "messages and tool calls")
+        steps = plural(detection.steps or 0, "message or tool call", "messages and tool calls")
         yield Markup("No loop in {}.").format(steps)
 
 
@@ -156,7 +156,7 @@ def _loop_line(loop: Loop, places: Mapping[int, str]) -> Markup:
         state = Markup("ended with message {}").format(_to_message(loop.ended, places))
     speaker = loop.stream.removeprefix("speaker:") if ":" in loop.stream else ""
     whose = (
-        Markup(" by <bdi>{}</bdi>").format(inert(speaker)[:MAX_SPEAKER_CHARACTERS])
+        Markup(" by <bdi>{}</bdi>").format(neutralize(speaker)[:MAX_SPEAKER_CHARACTERS])
         if speaker
         else ""
     )
@@ -168,7 +168,7 @@ def _loop_line(loop: Loop, places: Mapping[int, str]) -> Markup:
             Markup(" and ").join(_to_message(place, places) for place in loop.repeats),
         )
     return Markup("<strong>{}:</strong> {} {}{}, {}, score {:.2f}{}: <q><bdi>{}</bdi></q>").format(
-        lead, kind, since, whose, state, loop.score, what, inert(loop.excerpt)
+        lead, kind, since, whose, state, loop.score, what, neutralize(loop.excerpt)
     )
 
 
@@ -354,7 +354,7 @@ def write_index(
     pictures, few = MAX_ILLUSTRATED, len(first) <= MAX_ILLUSTRATED
     listed, names = list[ConversationRow](), set[str]()
     looping = collapsed = 0
-    with replacing_folder(folder) as made:
+    with atomic_folder(folder) as made:
         for trajectory, detection in judge.judge(chain(first, coming)):
             if len(listed) == MAX_PAGES:
                 raise InputError(

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import make_folder, replacing
-from chimeralab.core.numbers import counted
+from chimeralab.core.files import atomic_file, make_folder
+from chimeralab.core.numbers import plural
 from chimeralab.core.tables import open_table
 from chimeralab.embedding.encoder import MODEL, model_hash
 from chimeralab.report.charts.canvas import Figure
@@ -140,7 +140,7 @@ def _verification_facts(verification: Verification) -> Iterator[Fact]:
     if verification.unchecked:
         yield "Not checked", _list_some(verification.unchecked)
     if verification.root:
-        records = counted(verification.records, "record")
+        records = plural(verification.records, "record")
         yield "Root hash", f"{verification.root}, over {records}"
 
 
@@ -274,7 +274,7 @@ def write_report(
                 write(row)
     numbers = write_numbers(folder, report.numbers)
     for path, content in {**pictures, folder / PAGE: report.html.encode()}.items():
-        with replacing(path) as part:
+        with atomic_file(path) as part:
             part.write_bytes(content)
     files = (*pictures, *sheets, *numbers, folder / PAGE)
     # Remove figures and tables of an earlier report.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from chimeralab.core.records import (
-    RESULTS,
+    RESULT_ROLES,
     Call,
     Detection,
     Evidence,
@@ -22,10 +22,10 @@ from chimeralab.core.records import (
     Trajectory,
     Turn,
     TurnTrace,
-    side_of,
+    role_of_turn,
 )
 from chimeralab.core.result_words import FACT, ResultWords
-from chimeralab.core.text import inert
+from chimeralab.core.text import neutralize
 from chimeralab.detection.calls import has_failed
 from chimeralab.detection.loops import LOOPS, Loops, is_in_stream, restore_echoes
 
@@ -178,7 +178,7 @@ def loop_marks(
 
 
 def _is_result(turn: Turn) -> bool:
-    return not turn.spoken and side_of(turn) in RESULTS
+    return not turn.spoken and role_of_turn(turn) in RESULT_ROLES
 
 
 def _answers(turns: Sequence[Turn]) -> dict[int, list[int]]:
@@ -334,7 +334,7 @@ def side_by_side(turns: Sequence[Turn], earlier: int, later: int) -> tuple[Side,
         mark = Markup("{}") if what == "equal" else Markup("<mark>{}</mark>")
         for side, words in zip(parts, (before[a:b], after[c:d]), strict=True):
             if words:
-                side.append(mark.format(inert("".join(words))))
+                side.append(mark.format(neutralize("".join(words))))
     who = [turn.speaker or turn.role for turn in (turns[earlier - 1], turns[later - 1])]
     left, right = (Markup("").join(each) + end for each, end in zip(parts, cut, strict=True))
     return (earlier, who[0], left), (later, who[1], right)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from chimeralab.core.numbers import between, counted, number, p_phrase
-from chimeralab.core.text import inert
+from chimeralab.core.numbers import between, plural, number, p_phrase
+from chimeralab.core.text import neutralize
 from chimeralab.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -31,7 +31,9 @@ def strong(text: str, *, before: str = "", after: str = "") -> Markup:
     >>> strong("<b>", before="Gate: ")
     Markup('Gate: <strong>&lt;b&gt;</strong>')
     """
-    return Markup("{}<strong>{}</strong>{}").format(inert(before), inert(text), inert(after))
+    return Markup("{}<strong>{}</strong>{}").format(
+        neutralize(before), neutralize(text), neutralize(after)
+    )
 
 
 # Anything with a macro in `blocks.html`.
@@ -110,7 +112,7 @@ def environment(*folders: Path) -> Environment:
     def finalize(value: Any) -> Any:
         if value is None:
             return ""
-        return value if isinstance(value, Markup) else inert(str(value))
+        return value if isinstance(value, Markup) else neutralize(str(value))
 
     made = Environment(
         loader=FileSystemLoader([*folders, TEMPLATES]),
@@ -126,7 +128,7 @@ def environment(*folders: Path) -> Environment:
         name = block.macro if isinstance(block, TextBlock) else type(block).__name__
         return getattr(macros, name)(block)
 
-    made.globals |= {"show": show, "counted": counted}
+    made.globals |= {"show": show, "plural": plural}
     return made
 
 
@@ -175,4 +177,4 @@ _TEXTS = Environment(  # noqa: S701
     lstrip_blocks=True,
 )
 _TEXTS.filters |= {"brief": lambda value: f"{value:g}", "thousands": lambda value: f"{value:,}"}
-_TEXTS.globals |= {"counted": counted, "number": number, "between": between, "p_phrase": p_phrase}
+_TEXTS.globals |= {"plural": plural, "number": number, "between": between, "p_phrase": p_phrase}

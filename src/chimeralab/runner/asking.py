@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chimeralab.core.errors import ChimeraError, InputError
-from chimeralab.core.text import readable, redact
+from chimeralab.core.text import redact, replace_surrogates
 from chimeralab.models.seam import Message, ModelFailure, Reply, Request, Role, with_sound_usage
 from chimeralab.runner.interventions import Ask, Trim
 from chimeralab.runner.journal import Answer, AttemptFailed, Event, Intervened, Room
@@ -195,7 +195,7 @@ def _storable(reply: Reply) -> Reply:
     if not isinstance(reply, Reply):
         raise TypeError(f"reply() gave a {type(reply).__name__}, not a Reply")
     reply = with_sound_usage(reply)
-    return replace(reply, text=readable(reply.text))
+    return replace(reply, text=replace_surrogates(reply.text))
 
 
 _REASONS: dict[Lapse, str] = {

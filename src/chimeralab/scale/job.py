@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chimeralab.core.errors import InputError, LogError
-from chimeralab.core.extras import need
+from chimeralab.core.extras import require_extra
 from chimeralab.readers.shares import count_lines
 from chimeralab.scale.cluster import ONE_THREAD, cluster, cores_of_cluster
-from chimeralab.scale.parts import ResultFolder, WorkUnit, file_key, find_files, units_of
+from chimeralab.scale.parts import ResultFolder, WorkUnit, file_key, find_files, plan_units
 from chimeralab.scale.workers import ERROR_COLUMNS, UnitWorker, WorkerSettings
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 
 
 class JobTotals(NamedTuple):
@@ -41,8 +41,8 @@ def detect_files(
 
     Parts that are there are not made again. What can't be read is named in the table of errors.
     """
-    need("ray")
-    files = [units_of(each, judging.key, judging.format) for each in find_files(sources)]
+    require_extra("ray")
+    files = [plan_units(each, judging.key, judging.format) for each in find_files(sources)]
     store = ResultFolder(out if "://" in out else str(Path(out).absolute()))
     store.make()
     there = store.names("verdicts")
@@ -55,10 +55,10 @@ def detect_files(
     missing = [unit for unit in units if unit.part not in there]
     if missing:
         with cluster(address):
-            unmade = _made_of(_with_lines(units, missing), store.out, judging, workers)
+            unmade = _make_parts(_with_lines(units, missing), store.out, judging, workers)
             if unmade:
                 wholes = [whole for whole, _ in files if whole.source in unmade]
-                _made_of(wholes, store.out, judging, workers)
+                _make_parts(wholes, store.out, judging, workers)
                 units = [unit for unit in units if unit.source not in unmade] + wholes
         # What killed workers have left, and parts of files as they were before.
         current = defaultdict(set)
@@ -94,7 +94,7 @@ def _with_lines(units: Sequence[WorkUnit], missing: Sequence[WorkUnit]) -> list[
     return [numbered.get(unit.part, unit) for unit in missing]
 
 
-def _made_of(
+def _make_parts(
     units: Sequence[WorkUnit], out: str, judging: WorkerSettings, workers: int | None
 ) -> set[str]:
     """Make the parts of the units; the sources that can only be judged whole."""
@@ -136,6 +136,6 @@ def _totals(store: ResultFolder, units: Sequence[WorkUnit], files: int, before: 
     hurt = [each.part for each in units if each.part in damaged]
     for batch in store.batches("errors", hurt, list(ERROR_COLUMNS)):
         errors += len(batch)
-        wanted = batch.slice(0, MOST_NAMED - len(named)).to_pylist()
+        wanted = batch.slice(0, MAX_NAMED - len(named)).to_pylist()
         named += [str(LogError(e["source"], e["reason"], e["line"])) for e in wanted]
     return JobTotals(files, before, conversations, looping, collapsed, errors, tuple(named))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from uuid import uuid4
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.extras import need
+from chimeralab.core.extras import require_extra
 from chimeralab.core.tables import Columns, write_parquet
 from chimeralab.readers.seam import Reader
-from chimeralab.readers.shares import Share, shares_of
+from chimeralab.readers.shares import Share, split_log
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -46,11 +46,11 @@ class WorkUnit(NamedTuple):
         return cls(source, part, share and Share(*share))
 
 
-def units_of(
+def plan_units(
     source: str, judged: str, asked: type[Reader] | None
 ) -> tuple[WorkUnit, list[WorkUnit]]:
     """A file as one unit, and as shares if it can be read so; `judged` says how it is judged."""
-    files, path = located(source)
+    files, path = open_filesystem(source)
     state = files.get_file_info(path)
     keys = source, repr((state.size, state.mtime_ns, judged))
     digests = (hashlib.sha256(key.encode(errors="surrogateescape")) for key in keys)
@@ -58,7 +58,7 @@ def units_of(
     whole = WorkUnit(source, f"{name}.parquet")
     if state.size is None or state.size <= SHARE_BYTES:
         return whole, []
-    shares = enumerate(shares_of(source, SHARE_BYTES, asked), 1)
+    shares = enumerate(split_log(source, SHARE_BYTES, asked), 1)
     return whole, [
         WorkUnit(source, f"{name}-{SHARE_BYTES}-{n:06}.parquet", share) for n, share in shares
     ]
@@ -91,7 +91,7 @@ def _files_at(source: str) -> Iterator[str]:
         for each in sorted(glob(source, recursive=True)):  # noqa: PTH207 - may be absolute
             yield from _files_at(each)
         return
-    files, path = located(source)
+    files, path = open_filesystem(source)
     try:
         kind = files.get_file_info(path).type
         chosen = FileSelector(path, recursive=True)
@@ -110,9 +110,9 @@ def _files_at(source: str) -> Iterator[str]:
             yield start + below
 
 
-def located(path: str) -> "tuple[FileSystem, str]":
+def open_filesystem(path: str) -> "tuple[FileSystem, str]":
     """The file system that a path or an address such as s3://bucket/logs leads to, and the path."""
-    need("parquet")
+    require_extra("parquet")
     from pyarrow.fs import FileSystem, LocalFileSystem  # noqa: PLC0415
 
     if "://" not in path:
@@ -134,7 +134,7 @@ class ResultFolder:
 
     def __init__(self, out: str) -> None:
         self.out = out
-        self._files, path = located(out)
+        self._files, path = open_filesystem(out)
         self._root = path.rstrip("/")
 
     def path(self, table: str, name: str = "") -> str:

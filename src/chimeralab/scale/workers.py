@@ -7,7 +7,7 @@ from typing import Any
 
 from chimeralab import readers
 from chimeralab.core.errors import InputError, LogError
-from chimeralab.core.extras import need
+from chimeralab.core.extras import require_extra
 from chimeralab.core.records import Trajectory
 from chimeralab.core.tables import Columns, arrow_table
 from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, verdict_rows
@@ -16,10 +16,10 @@ from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.loops import LOOPS, Loops
 from chimeralab.detection.seam import Detector
 from chimeralab.readers.formats import Formats
-from chimeralab.readers.reading import from_values
+from chimeralab.readers.logs import read_conversations
 from chimeralab.readers.seam import Place, Reader
-from chimeralab.readers.shares import NeedsTheWholeLog, read_share
-from chimeralab.readers.tables import guessed
+from chimeralab.readers.shares import NeedsWholeLog, read_share
+from chimeralab.readers.tables import guess_columns
 from chimeralab.scale.cluster import ONE_THREAD, cores_of_cluster
 from chimeralab.scale.parts import ResultFolder, WorkUnit
 from chimeralab.version import __version__
@@ -100,7 +100,7 @@ class UnitWorker(Worker):
         try:
             if not self._store.write("verdicts", unit.part, CONVERSATION_COLUMNS, rows()):
                 self._write_errors(unit, bad)
-        except NeedsTheWholeLog:
+        except NeedsWholeLog:
             return False
         except Exception as error:  # the job goes on, and names what it left out
             told = f"can't be judged ({type(error).__name__}: {error})"
@@ -120,7 +120,7 @@ class RowWorker(Worker):
         bad: list[dict[str, Any]] = []
         place = Place("dataset", "dataset")
         values = ((row, place.at(n)) for n, row in enumerate(batch.to_pylist(), 1))
-        read = from_values(
+        read = read_conversations(
             values, Formats(), place, lambda reason, where: bad.append({"error": reason})
         )
         unnamed = {place.stem, *(place.at(n).default_id() for n in range(1, len(batch) + 1))}
@@ -146,7 +146,7 @@ def detect(
     conversation are brought together wherever they are. The columns are those of `--out`, and
     `error`, which says of a row that can't be read why; a conversation without an id has None.
     """
-    need("ray")
+    require_extra("ray")
     first = next(iter(dataset.take(1)), None)
     if first is None:
         raise InputError("the dataset has no rows")
@@ -161,7 +161,7 @@ def detect(
         "num_cpus": min(1, cores / 2),
         "runtime_env": ONE_THREAD,
     }
-    columns = guessed(first)
+    columns = guess_columns(first)
     reader = Formats().recognise(first)
     if reader is None or reader.name != "rows":
         return dataset.map_batches(RowWorker, batch_size=ROWS_AT_ONCE, **shared)

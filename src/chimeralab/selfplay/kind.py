@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chimeralab.core.numbers import counted, number, p_value, percent
-from chimeralab.core.parts import Beside, read_record
+from chimeralab.core.numbers import number, p_value, percent, plural
+from chimeralab.core.parts import PartLoader, read_record
 from chimeralab.core.records import Detection, plain_value
 from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.core.tables import Columns
@@ -76,10 +76,10 @@ class SelfPlay(Kind):
     )
 
     def read(
-        self, tables: Mapping[str, Any], beside: Beside, locked: Mapping[str, Any] | None
+        self, tables: Mapping[str, Any], loader: PartLoader, locked: Mapping[str, Any] | None
     ) -> Design:
-        extras = self.read_extras(tables, beside)
-        models = read_models(tables, beside, MODELS)
+        extras = self.read_extras(tables, loader)
+        models = read_models(tables, loader, MODELS)
         sampling = read_record(SamplingChange, tables.get("sampling", {}), "[sampling]")
         by_model = {
             name: read_record(SamplingChange, each.get("sampling", {}), f"[models.{name}.sampling]")
@@ -91,18 +91,18 @@ class SelfPlay(Kind):
             read = read_record(ConditionTable, table, place)
             speakers = read_speakers(read, sampling, by_model, place)
             conditions[name] = Condition(
-                speakers, read_countermeasure(read, by_model, place, beside)
+                speakers, read_countermeasure(read, by_model, place, loader)
             )
         prompts = read_prompts(
-            read_record(PromptTable, tables["prompts"], "[prompts]"), beside.folder
+            read_record(PromptTable, tables["prompts"], "[prompts]"), loader.folder
         )
         rules = read_record(Rules, tables.get("conversation", {}), "[conversation]")
         extras["outcomes"].check(conditions, {prompt.bucket for prompt in prompts})
         check_raters(extras["gate"], extras["raters"], models)
         return Design(models, conditions, rules, prompts, extras)
 
-    def read_extras(self, tables: Mapping[str, Any], beside: Beside) -> dict[str, Any]:
-        return read_extras(tables, beside)
+    def read_extras(self, tables: Mapping[str, Any], loader: PartLoader) -> dict[str, Any]:
+        return read_extras(tables, loader)
 
     def count_requests(self, plan: Plan, model: str) -> tuple[int, int, int]:
         """A model's turns, each as long as it may be, with all turns before it shown."""
@@ -191,8 +191,8 @@ class SelfPlay(Kind):
         return report_selfplay(study, tell, estimates)
 
     def describe(self, plan: Plan) -> str:
-        sides = [counted(len(plan.conditions), "condition"), counted(len(plan.prompts), "prompt")]
-        return " × ".join([*sides, counted(plan.conversation.repeats, "repeat")])
+        sides = [plural(len(plan.conditions), "condition"), plural(len(plan.prompts), "prompt")]
+        return " × ".join([*sides, plural(plan.conversation.repeats, "repeat")])
 
     def facts(self, study: Study) -> Mapping[str, Any]:
         outcomes: Outcomes = study.plan.extras["outcomes"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import read_text
-from chimeralab.core.parts import Beside, Part, choose, read_part, read_record, read_value
+from chimeralab.core.parts import Part, PartLoader, choose, read_part, read_record, read_value
 from chimeralab.core.records import Record
 from chimeralab.rating.plan import GateTable, RatersTable, RubricTable
 from chimeralab.runner import Prompt, Speaker, interventions
@@ -141,25 +141,25 @@ def _prompt_lines(path: Path) -> Iterable[tuple[str, Any]]:
 
 
 def read_countermeasure(
-    table: ConditionTable, known: Mapping[str, Any], place: str, beside: Beside
+    table: ConditionTable, known: Mapping[str, Any], place: str, loader: PartLoader
 ) -> Part | None:
     """What is done on collapse, if anything; a model that it brings in must be in the plan."""
     if table.countermeasure is None:
         return None
     place = f"{place} countermeasure"
-    part = read_part(COUNTERMEASURES, table.countermeasure, place, beside, interventions.SEAM)
+    part = read_part(COUNTERMEASURES, table.countermeasure, place, loader, interventions.SEAM)
     check_countermeasure(part.settings, f"use = {part.use!r} in {place}")
     for model in models_of(part.settings):
         choose(model, known, f"model {model!r} in {place}")
     return part
 
 
-def read_extras(tables: Mapping[str, Any], beside: Beside) -> dict[str, Any]:
+def read_extras(tables: Mapping[str, Any], loader: PartLoader) -> dict[str, Any]:
     """The tables of later steps, those that are absent with their defaults."""
     extras = {}
     for name, cls in EXTRA_TABLES.items():
         # A table that names files or code reads itself, as it is told in which folder they lie.
         read: Any = getattr(cls, "read", None)
         given, place = tables.get(name, {}), f"[{name}]"
-        extras[name] = read(given, place, beside) if read else read_record(cls, given, place)
+        extras[name] = read(given, place, loader) if read else read_record(cls, given, place)
     return extras

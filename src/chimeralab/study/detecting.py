@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from chimeralab import weights
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import counted
-from chimeralab.core.parts import StandIn, shown
+from chimeralab.core.numbers import plural
+from chimeralab.core.parts import StandIn, format_value
 from chimeralab.core.records import Detection
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import resolve_loops
@@ -44,7 +44,7 @@ def detect_study(
         return 0
     if isinstance(detector, StandIn):
         raise InputError(
-            f"{counted(len(missing), 'conversation')} of {study.path} have no verdict yet, and the "
+            f"{plural(len(missing), 'conversation')} of {study.path} have no verdict yet, and the "
             f"detector is code of {detector.code}, which this command does not run; "
             f"judge them first with `chimera detect {study.path}`"
         )
@@ -138,7 +138,7 @@ def recompute_verdicts(study: Study, archive: Archive, *, quick: bool = False) -
 
 def _encoder_at_hand() -> Encoder | None:
     """The encoder, its file hashed; None where verifying would have to download it."""
-    if "missing" in weights.glance(weights.ENCODER).values():
+    if "missing" in weights.file_states(weights.ENCODER).values():
         return None
     return study_encoder()
 
@@ -201,7 +201,7 @@ def _differences(stored: Mapping[str, Any], again: Mapping[str, Any]) -> Iterato
             del new["echoes"]
     for name in (*FIRM, *(LOOPS if same_loops else ())):
         if not alike(stored.get(name), again[name], 1e-9):
-            yield f"{name} {shown(stored.get(name))} → {shown(again[name])}"
+            yield f"{name} {format_value(stored.get(name))} → {format_value(again[name])}"
     for name in SIMILARITIES:
         if not alike(stored.get(name), again[name], TOLERANCE):
             yield f"its {name}"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from chimeralab.core.files import make_folder, replacing
+from chimeralab.core.files import atomic_file, make_folder
 from chimeralab.core.tables import Columns, open_table
 from chimeralab.core.verdict_rows import verdict_rows
 from chimeralab.detection.verdict import from_json
@@ -167,7 +167,7 @@ def write_ratings(study: Study, folder: Path) -> Path:
 
 def write_conversations(study: Study, path: Path) -> None:
     """Write whole conversations in the plain format, one a line."""
-    with replacing(path) as part, part.open("w", encoding="utf-8") as file:
+    with atomic_file(path) as part, part.open("w", encoding="utf-8") as file:
         for trajectory in study.trajectories():
             print(dumps(trajectory), file=file)
 

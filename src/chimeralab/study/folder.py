@@ -14,8 +14,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import sweep, write_text
-from chimeralab.core.parts import Beside, Consent, allow_all, choose
+from chimeralab.core.files import remove_stale_parts, write_text
+from chimeralab.core.parts import Consent, PartLoader, allow_all, choose
 from chimeralab.core.records import Trajectory
 from chimeralab.runner import Talk
 from chimeralab.study.kind import SetIsGone
@@ -48,7 +48,7 @@ class Study:
         if not self.plan_path.is_file():
             raise InputError(f"{self.path} is not a study: it has no plan.toml; see `chimera new`")
         for place in WRITTEN_TO:
-            sweep(self.path / place)
+            remove_stale_parts(self.path / place)
 
     @property
     def plan_path(self) -> Path:
@@ -69,8 +69,8 @@ class Study:
         except SetIsGone as gone:
             return self._plan_as_locked(gone)
 
-    def _beside(self) -> Beside:
-        return Beside(self.path, self.consent, lambda: self.resolved or {})
+    def _beside(self) -> PartLoader:
+        return PartLoader(self.path, self.consent, lambda: self.resolved or {})
 
     @property
     def resolved(self) -> Mapping[str, Any] | None:

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Beside, Part, Seam, choose, read_part
+from chimeralab.core.parts import Part, PartLoader, Seam, choose, read_part
 from chimeralab.core.tables import Columns
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Kind:
     templates: ClassVar[str] = "chimeralab.selfplay"
 
     def read(
-        self, tables: Mapping[str, Any], beside: Beside, locked: Mapping[str, Any] | None
+        self, tables: Mapping[str, Any], loader: PartLoader, locked: Mapping[str, Any] | None
     ) -> Design:
         """Read the tables of a plan; from `locked`, the resolved plan, where their files are gone.
 
@@ -78,7 +78,7 @@ class Kind:
         """
         raise NotImplementedError
 
-    def read_extras(self, tables: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
+    def read_extras(self, tables: Mapping[str, Any], loader: PartLoader) -> Mapping[str, Any]:
         """The tables that later steps read, those that are absent with their defaults."""
         return {}
 
@@ -168,17 +168,17 @@ def kind_named(name: str) -> type[Kind]:
     return found
 
 
-def read_kind(tables: Mapping[str, Any], beside: Beside) -> Part:
+def read_kind(tables: Mapping[str, Any], loader: PartLoader) -> Part:
     """[study] kind = "trial", or a kind of your own: [kind] use = "module:Class"."""
     about = tables.get("study")
     given = about.get("kind", "selfplay") if isinstance(about, Mapping) else "selfplay"
     table = tables.get("kind", {"use": given})
     if isinstance(table, Mapping) and table.get("use") in KINDS:
         use = table["use"]
-        return read_part({use: kind_named(use)}, table, "[kind]", beside, _seam())
+        return read_part({use: kind_named(use)}, table, "[kind]", loader, _seam())
     if "kind" not in tables:
         choose(str(given), KINDS, f"kind = {given!r} in [study]")
-    part = read_part(dict.fromkeys(KINDS, Kind), table, "[kind]", beside, _seam())
+    part = read_part(dict.fromkeys(KINDS, Kind), table, "[kind]", loader, _seam())
     if not isinstance(part.settings, Kind):
         raise InputError(f"use = {part.use!r} in [kind] is not a kind of study; inherit from Kind")
     return part

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from chimeralab import version
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import replacing
-from chimeralab.core.parts import PARTS, shown
+from chimeralab.core.files import atomic_file
+from chimeralab.core.parts import PARTS, format_value
 from chimeralab.core.records import Record, plain_value
 from chimeralab.runner import Prompt, Said
 from chimeralab.study.plan import Plan
@@ -47,7 +47,7 @@ class ChangedKey(NamedTuple):
     present: Any
 
     def __str__(self) -> str:
-        sides = ("nothing" if side is None else shown(side) for side in self[1:])
+        sides = ("nothing" if side is None else format_value(side) for side in self[1:])
         return f"{self.key}: {' → '.join(sides)}"
 
 
@@ -90,7 +90,7 @@ def digest(value: Any) -> str:
 
 def write_lock(path: Path, lock: Lock) -> None:
     text = json.dumps(lock.as_dict(), sort_keys=True, indent=1, ensure_ascii=False)
-    with replacing(path) as part:
+    with atomic_file(path) as part:
         part.write_text(text + "\n", encoding="utf-8")
 
 

@@ -13,10 +13,10 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import read_text
 from chimeralab.core.parts import (
     PARTS,
-    Beside,
     CodeFile,
     Consent,
     Part,
+    PartLoader,
     Seam,
     StandIn,
     choose,
@@ -151,11 +151,11 @@ class Plan(Record):
         return measures or self.conversation.stop_early
 
 
-def read_plan(path: Path, beside: Beside, locked: Mapping[str, Any] | None = None) -> Plan:
+def read_plan(path: Path, loader: PartLoader, locked: Mapping[str, Any] | None = None) -> Plan:
     """Read a plan file. Whatever is wrong with it is said in one sentence, without any key."""
     try:
         text = read_text(path, "a plan", most_bytes=LARGEST_PLAN)
-        return make_plan(tomllib.loads(text), beside, locked)
+        return make_plan(tomllib.loads(text), loader, locked)
     except tomllib.TOMLDecodeError as error:
         raise InputError(redact(f"{path.name}: not valid TOML: {error}")) from error
     except StoreError:
@@ -166,32 +166,32 @@ def read_plan(path: Path, beside: Beside, locked: Mapping[str, Any] | None = Non
 
 
 def make_plan(
-    tables: Mapping[str, Any], beside: Beside, locked: Mapping[str, Any] | None = None
+    tables: Mapping[str, Any], loader: PartLoader, locked: Mapping[str, Any] | None = None
 ) -> Plan:
     """Resolve the tables of a plan. Files and code that it names are looked for beside it.
 
     `locked` is the resolved plan, for what can't be made again from the files.
     """
-    part = read_kind(tables, beside)
+    part = read_kind(tables, loader)
     kind: Kind = part.settings
     if not isinstance(kind, StandIn):
         _check_tables(tables, kind)
     _refuse_secrets(tables)
     about = read_record(About, tables.get("study"), "[study]")
     if isinstance(kind, StandIn):
-        design = _design_as_locked(kind, tables, beside)
+        design = _design_as_locked(kind, tables, loader)
     else:
-        design = kind.read(tables, beside, locked)
+        design = kind.read(tables, loader, locked)
     plan = Plan(
         study=replace(about, kind=part.use),
         **design._asdict(),
         kind=kind,
-        detector=_detector(tables.get("detector", {}), "[detector]", beside),
-        live=_detector(tables["live"], "[live]", beside) if "live" in tables else None,
+        detector=_detector(tables.get("detector", {}), "[detector]", loader),
+        live=_detector(tables["live"], "[live]", loader) if "live" in tables else None,
         run=read_record(RunTable, tables.get("run", {}), "[run]"),
-        code=dict(beside.code),
-        outside_parts=tuple(beside.parts),
-        consent=beside.consent,
+        code=dict(loader.code),
+        outside_parts=tuple(loader.parts),
+        consent=loader.consent,
     )
     _check_together(plan)
     return plan
@@ -215,19 +215,19 @@ def _check_tables(tables: Mapping[str, Any], kind: Kind) -> None:
             raise InputError(f"there is no table [{name}]; a plan needs {', '.join(kind.required)}")
 
 
-def _design_as_locked(kind: Kind, tables: Mapping[str, Any], beside: Beside) -> Design:
+def _design_as_locked(kind: Kind, tables: Mapping[str, Any], loader: PartLoader) -> Design:
     """What a kind whose code may not run has read before: its lock has every word of it."""
-    kept = beside.locked()
+    kept = loader.locked()
     conditions: dict[str, Condition] = {}
     for name, condition in kept["conditions"].items():
         speakers = read_value(tuple[Speaker, ...], condition["speakers"], f"plan.lock {name}")
         conditions[name] = Condition(speakers)
     return Design(
-        models=read_models(tables, beside, MODELS),
+        models=read_models(tables, loader, MODELS),
         conditions=conditions,
         conversation=read_record(Rules, kept["conversation"], "plan.lock [conversation]"),
         prompts=read_value(tuple[Prompt, ...], kept["prompts"], "plan.lock [prompts]"),
-        extras=kind.read_extras({}, beside),
+        extras=kind.read_extras({}, loader),
     )
 
 
@@ -242,13 +242,13 @@ def _refuse_secrets(tables: Mapping[str, Any]) -> None:
 
 
 def read_models(
-    tables: Mapping[str, Any], beside: Beside, known: Mapping[str, type], *, needed: bool = True
+    tables: Mapping[str, Any], loader: PartLoader, known: Mapping[str, type], *, needed: bool = True
 ) -> dict[str, Subject]:
     """[models.NAME]: which part each model is, and what the plan declares of it."""
     found = {}
     for name, table in named_tables(tables, "models", needed=needed).items():
         place = f"[models.{name}]"
-        found[name] = read_subject(known, table, place, beside, models.SEAM)
+        found[name] = read_subject(known, table, place, loader, models.SEAM)
         if not callable(getattr(found[name].part.settings, "open", None)):
             use = found[name].part.use
             raise InputError(f"use = {use!r} in {place} is not a model; it needs a method open()")
@@ -256,24 +256,24 @@ def read_models(
 
 
 def read_subject(
-    known: Mapping[str, type], table: Any, place: str, beside: Beside, seam: Seam
+    known: Mapping[str, type], table: Any, place: str, loader: PartLoader, seam: Seam
 ) -> Subject:
     """A table that names a model or an agent, with the keys that all of them have."""
     table = dict(table) if isinstance(table, Mapping) else {}
     common = {key: table.pop(key) for key in ("revision", "price", "sampling") if key in table}
     declared = read_record(Declared, common, place)
-    part = read_part(known, table, place, beside, seam)
+    part = read_part(known, table, place, loader, seam)
     return Subject(part, declared.revision, declared.price)
 
 
-def _detector(table: Any, place: str, beside: Beside) -> Part:
+def _detector(table: Any, place: str, loader: PartLoader) -> Part:
     """[detector]: what decides which turns are collapsed: `locked`, `loops` or one of your own.
 
     The same one ends conversations under `stop_early` and triggers countermeasures, unless there
     is one for that in [live].
     """
     named = {"use": "locked", **table} if isinstance(table, Mapping) else table
-    part = read_part(DETECTORS, named, place, beside, judging.SEAM)
+    part = read_part(DETECTORS, named, place, loader, judging.SEAM)
     check_detector(part.settings, f"use = {part.use!r} in {place}")
     return part
 

@@ -71,7 +71,7 @@ def allow_keys(plan: Plan) -> None:
         if key is None or key.is_usual:
             continue
         if plan.consent is None:
-            raise InputError(f"the plan {key.does}; allow it with Study(path, allow_code=True)")
+            raise InputError(f"the plan {key.effect}; allow it with Study(path, allow_code=True)")
         plan.consent(key)
 
 

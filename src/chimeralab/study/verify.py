@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import counted
+from chimeralab.core.numbers import plural
 from chimeralab.core.records import Detection, Record
 from chimeralab.runner import Prompt, Said, Talk
 from chimeralab.study.chain import Chain
@@ -188,9 +188,9 @@ def _check_chain(study: Study, archive: Archive, found: _Found) -> Chain | None:
     chain = archive.chain(may_withhold=bool(sealed_items(study)))
     found.findings += [Finding(*misfit) for misfit in chain.misfits]
     if chain.withheld:
-        rows = counted(chain.withheld, "label or packet", "labels and packets")
+        rows = plural(chain.withheld, "label or packet", "labels and packets")
         found.notes.append(f"this copy was made before the gate was decided, without {rows}")
-    found.checked.append(f"the chain of {counted(len(chain.records), 'record')}")
+    found.checked.append(f"the chain of {plural(len(chain.records), 'record')}")
     return chain
 
 
@@ -208,7 +208,7 @@ def _expected(
         problem = f"{head} was never a root hash of this study: it was rewritten since"
         found.findings.append(Finding("root hash", problem))
         return None
-    sentence = f"{head} is {after}; {counted(records - at, 'record')} followed"
+    sentence = f"{head} is {after}; {plural(records - at, 'record')} followed"
     found.notes.append(sentence)
     return ExpectedHead(head, at, records - at, sentence)
 
@@ -234,7 +234,7 @@ def _deviations(archive: Archive) -> Iterator[Deviation]:
         sentence = f"it was decided {decided} times, on as many samples"
         yield Deviation("a gate decided twice", "gate", sentence)
     for row in archive.rows(_LABELLED_TWICE):
-        sentence = f"labelled {counted(row['n'], 'conversation')} more than once"
+        sentence = f"labelled {plural(row['n'], 'conversation')} more than once"
         yield Deviation("labels imported twice", row["name"], sentence)
 
 

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from chimeralab.detection.judging import Conversation
     from chimeralab.detection.loops import Loops
     from chimeralab.detection.seam import Detector
-    from chimeralab.readers.held import DataFrame
+    from chimeralab.readers.memory import DataFrame
 
 __all__ = ["assert_no_loop"]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Beside, Part, choose, read_part, read_record, shown
+from chimeralab.core.parts import Part, PartLoader, choose, format_value, read_part, read_record
 from chimeralab.core.records import Record
 from chimeralab.study.plan import named_tables
 from chimeralab.trial.countermeasures import COUNTERMEASURES, SEAM
@@ -60,7 +60,7 @@ class TrialTable(Record):
                 raise InputError(f"{key} has no doses; list some, or leave it out")
             twice = next((value for value in named if named.count(value) > 1), None)
             if twice is not None:
-                raise InputError(f"{key} has {shown(twice)} twice; once is enough")
+                raise InputError(f"{key} has {format_value(twice)} twice; once is enough")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Stress:
     package, then those of the plan, which are `own` by the `use` that names their code.
     """
 
-    def __init__(self, tables: Tables, beside: Beside) -> None:
+    def __init__(self, tables: Tables, loader: PartLoader) -> None:
         self.known: dict[str, type[Stressor]] = dict(STRESSORS)
         self.own: dict[str, str] = {}
         self.tables: dict[str, Tables] = {}
@@ -89,7 +89,7 @@ class Stress:
             if isinstance(table, Mapping) and "use" in table:
                 if name in STRESSORS:
                     raise InputError(f"{place} has that name already; give your own another one")
-                part = read_part(STRESSORS, table, place, beside, stressor_seam.SEAM)
+                part = read_part(STRESSORS, table, place, loader, stressor_seam.SEAM)
                 if not isinstance(part.settings, Stressor):
                     raise InputError(
                         f"{place} use = {part.use!r} is not a Stressor; inherit from "
@@ -124,11 +124,13 @@ class Stress:
         return Arm(ordered, **more)
 
 
-def read_arms(tables: Tables, trial: TrialTable, stress: Stress, beside: Beside) -> dict[str, Arm]:
+def read_arms(
+    tables: Tables, trial: TrialTable, stress: Stress, loader: PartLoader
+) -> dict[str, Arm]:
     """Every arm by its name; the untouched control always comes first."""
     designed = dict(_designed(trial, stress))
-    helped = dict(_helped(trial, stress, beside))
-    named = dict(_named(named_tables(tables, "arms"), designed | helped, stress, beside))
+    helped = dict(_helped(trial, stress, loader))
+    named = dict(_named(named_tables(tables, "arms"), designed | helped, stress, loader))
     arms = {CONTROL: stress.arm({}, "[trial]"), **designed, **named, **helped}
     used = {name for arm in arms.values() for name in arm.stressors}
     places = (*FIRST_PLACES, *(name for name in stress.known if name in used - {*FIRST_PLACES}))
@@ -172,7 +174,7 @@ def _designed(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:
 
 
 def _named(
-    tables: Tables, designed: Mapping[str, Arm], stress: Stress, beside: Beside
+    tables: Tables, designed: Mapping[str, Arm], stress: Stress, loader: PartLoader
 ) -> Iterator[tuple[str, Arm]]:
     for name, table in tables.items():
         place = f"[arms.{name}]"
@@ -189,7 +191,7 @@ def _named(
         arm = stress.arm(read.stressors, f"{place} stressors", dose=read.dose, sham=read.sham)
         if read.countermeasure is not None:
             where = f"{place} countermeasure"
-            part = read_part(COUNTERMEASURES, read.countermeasure, where, beside, SEAM)
+            part = read_part(COUNTERMEASURES, read.countermeasure, where, loader, SEAM)
             aim = getattr(part.settings, "against", None)
             if arm.stressors and aim is not None and aim not in arm.stressors:
                 raise InputError(
@@ -200,13 +202,13 @@ def _named(
         yield name, arm
 
 
-def _helped(trial: TrialTable, stress: Stress, beside: Beside) -> Iterator[tuple[str, Arm]]:
+def _helped(trial: TrialTable, stress: Stress, loader: PartLoader) -> Iterator[tuple[str, Arm]]:
     """Each countermeasure beside the bare arm that it is compared with."""
     place = "[trial] countermeasures"
     for use in trial.countermeasures:
         if ":" not in use:
             choose(use, COUNTERMEASURES, f"countermeasure {use!r} in {place}")
-        part: Part = read_part(COUNTERMEASURES, {"use": use}, place, beside, SEAM)
+        part: Part = read_part(COUNTERMEASURES, {"use": use}, place, loader, SEAM)
         bare = getattr(part.settings, "against", None)
         if bare is None:
             raise InputError(f"{place}: {use!r} does not say what it is against; use [arms.NAME]")

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import between, counted, number, p_value
-from chimeralab.core.parts import Beside, read_value
+from chimeralab.core.numbers import between, number, p_value, plural
+from chimeralab.core.parts import PartLoader, read_value
 from chimeralab.core.tables import Columns
-from chimeralab.core.text import markdown
+from chimeralab.core.text import escape_markdown
 from chimeralab.models.catalogue import MODELS
 from chimeralab.models.seam import Model
 from chimeralab.runner import SessionScript
@@ -92,7 +92,7 @@ class Trial(Kind):
     templates: ClassVar[str] = "chimeralab.trial"
 
     def read(
-        self, tables: Mapping[str, Any], beside: Beside, locked: Mapping[str, Any] | None
+        self, tables: Mapping[str, Any], beside: PartLoader, locked: Mapping[str, Any] | None
     ) -> Design:
         extras = self.read_extras(tables, beside)
         agents_named = named_tables(tables, "agents")
@@ -105,7 +105,7 @@ class Trial(Kind):
         conditions = {name: Condition(each) for name, each in speakers.items()}
         return Design(models, conditions, rules, prompts, extras, own)
 
-    def read_extras(self, tables: Mapping[str, Any], beside: Beside) -> dict[str, Any]:
+    def read_extras(self, tables: Mapping[str, Any], beside: PartLoader) -> dict[str, Any]:
         """A trial has its own outcomes, and nobody rates it: all of these are at their defaults."""
         return read_extras({}, beside)
 
@@ -174,7 +174,7 @@ class Trial(Kind):
             tuple(Finding(*found) for found in rescore(study, archive)),
             (f"{some}, scored again from its answers",),
             tuple(
-                f"not recomputed: the trials of {counted(n, 'session')} under a part of {code}"
+                f"not recomputed: the trials of {plural(n, 'session')} under a part of {code}"
                 for code, n in kept.items()
             ),
         )
@@ -247,12 +247,12 @@ class Trial(Kind):
             "scenario": len(own.courses),
             "repeat": plan.conversation.repeats,
         }
-        return " × ".join(counted(n, noun) for noun, n in sides.items())
+        return " × ".join(plural(n, noun) for noun, n in sides.items())
 
     def facts(self, study: Study) -> Mapping[str, Any]:
         names = (*MEASURES, *study.plan.own.custom_measures)
         measures = {str(name): find_measure(name).says for name in names}
-        said = {name: markdown(says) for name, says in measures.items()}
+        said = {name: escape_markdown(says) for name, says in measures.items()}
         return {"measures": measures, "indices": INDICES, "codebook_measures": said | INDICES}
 
     def outcome_columns(self) -> Columns:
@@ -295,7 +295,7 @@ class Trial(Kind):
 
 
 def _read_agents(
-    named: Mapping[str, Any], known: Mapping[str, Subject], beside: Beside
+    named: Mapping[str, Any], known: Mapping[str, Subject], beside: PartLoader
 ) -> dict[str, Subject]:
     found = {}
     for name, table in named.items():
@@ -312,7 +312,7 @@ def _read_agents(
     return found
 
 
-def _abilities(name: str, settings: Any, beside: Beside) -> tuple[str, ...]:
+def _abilities(name: str, settings: Any, beside: PartLoader) -> tuple[str, ...]:
     """What an agent can do. One that was locked is not asked: a finished study needs no code."""
     for words, file in (
         settings.code(beside.folder).items() if callable(getattr(settings, "code", None)) else ()

@@ -7,7 +7,15 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Beside, Part, StandIn, choose, read_part, read_record, read_value
+from chimeralab.core.parts import (
+    Part,
+    PartLoader,
+    StandIn,
+    choose,
+    read_part,
+    read_record,
+    read_value,
+)
 from chimeralab.core.records import Record
 from chimeralab.runner import Prompt, Rules, Speaker
 from chimeralab.stats.effects import ArmKey
@@ -117,7 +125,7 @@ class TrialPlan(Record):
 
 def read_trial(
     tables: Mapping[str, Any],
-    beside: Beside,
+    loader: PartLoader,
     agents: Mapping[str, tuple[str, ...]],
     locked: tuple[Course, ...] = (),
 ) -> tuple[dict[str, tuple[Speaker, ...]], tuple[Prompt, ...], Rules, TrialPlan]:
@@ -130,12 +138,12 @@ def read_trial(
     tested = (*tables.get("models", {}), *tables.get("agents", {}))
     for name in table.subjects:
         choose(name, tested, f"model {name!r} in [trial] subjects")
-    stress = Stress(tables, beside)
-    arms = read_arms(tables, table, stress, beside)
+    stress = Stress(tables, loader)
+    arms = read_arms(tables, table, stress, loader)
     _refuse_undisturbed(agents, arms)
-    probes, own_probes = _read_probes(tables, table, arms, beside)
+    probes, own_probes = _read_probes(tables, table, arms, loader)
     layout = _read_table(Layout, tables, "layout")
-    source, courses = _read_scenarios(tables, layout, arms, beside, locked)
+    source, courses = _read_scenarios(tables, layout, arms, loader, locked)
     # A subject's name is only needed where there are several.
     several = len(table.subjects) > 1
     cast = [
@@ -161,7 +169,7 @@ def read_trial(
             **{f"probes.{name}": part for name, part in own_probes.items()},
         },
         measures={
-            name: read_part({}, measure, f"[measures.{name}]", beside, measures.SEAM)
+            name: read_part({}, measure, f"[measures.{name}]", loader, measures.SEAM)
             for name, measure in named_tables(tables, "measures").items()
         },
         agents=agents,
@@ -234,7 +242,7 @@ def _read_scenarios(
     tables: Mapping[str, Any],
     layout: Layout,
     arms: Mapping[str, Arm],
-    beside: Beside,
+    loader: PartLoader,
     locked: tuple[Course, ...],
 ) -> tuple[Part, tuple[Course, ...]]:
     """[scenarios]: where they come from, and each of them laid out in time."""
@@ -245,7 +253,7 @@ def _read_scenarios(
     number = read_value(AtLeastOne | None, table.get("number"), "[scenarios] number")
     first = read_value(AtLeastZero, table.get("first", 1), "[scenarios] first")
     rest = {key: value for key, value in table.items() if key not in ("number", "first")}
-    source = read_part(SCENARIOS, rest, "[scenarios]", beside, items.SEAM)
+    source = read_part(SCENARIOS, rest, "[scenarios]", loader, items.SEAM)
     if locked:
         # The number is seen in the scenarios alone, so nothing else would notice its change.
         if number not in (None, len(locked)):
@@ -259,7 +267,7 @@ def _read_scenarios(
         raise SetIsGone("the scenarios are laid out by code that this command does not run")
     scenarios: Iterable[Scenario]
     if hasattr(source.settings, "within"):
-        scenarios = source.settings.within(beside.folder).read(number)
+        scenarios = source.settings.within(loader.folder).read(number)
     else:
         seeds = range(first, first + (number or DEFAULT_NUMBER))
         scenarios = (source.settings.make(seed) for seed in seeds)
@@ -309,7 +317,7 @@ def _refuse_idle(courses: Sequence[Course], arms: Mapping[str, Arm]) -> None:
 
 
 def _read_probes(
-    tables: Mapping[str, Any], table: TrialTable, arms: Mapping[str, Arm], beside: Beside
+    tables: Mapping[str, Any], table: TrialTable, arms: Mapping[str, Arm], loader: PartLoader
 ) -> tuple[dict[str, Probe], dict[str, Part]]:
     """What is asked in forks, and what of it the tables [probes.NAME] define."""
     own: dict[str, Part] = {}
@@ -317,7 +325,7 @@ def _read_probes(
         place = f"[probes.{name}]"
         if name in PROBES:
             raise InputError(f"{place} has that name already; give your own another one")
-        own[name] = read_part({}, settings, place, beside, probe_seam.SEAM)
+        own[name] = read_part({}, settings, place, loader, probe_seam.SEAM)
         if not isinstance(own[name].settings, Probe):
             raise InputError(
                 f"{place} use = {own[name].use!r} is not a Probe; inherit from "

@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.responses import StreamingResponse
 
-from chimeralab.core.text import inert
+from chimeralab.core.text import neutralize
 
 Patch = dict[str, Any]
 # So often is something sent that no page needs, to notice a browser that has gone.
@@ -26,7 +26,7 @@ def patch(place: str, text: object = None, **more: Any) -> Patch:
     >>> patch("turns", 7, look="busy")
     {'place': 'turns', 'text': '7', 'look': 'busy'}
     """
-    return {"place": place, **({} if text is None else {"text": inert(str(text))}), **more}
+    return {"place": place, **({} if text is None else {"text": neutralize(str(text))}), **more}
 
 
 def lines(place: str, *added: dict[str, str]) -> Patch:

@@ -19,9 +19,9 @@ from typing import Any
 
 from chimeralab import readers
 from chimeralab.core.errors import ChimeraError, InputError
-from chimeralab.core.numbers import counted
+from chimeralab.core.numbers import plural
 from chimeralab.core.records import Call, Detection, Trajectory, Turn
-from chimeralab.core.text import readable
+from chimeralab.core.text import replace_surrogates
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.loops import LOOPS
@@ -165,11 +165,11 @@ class LogIndex:
         text = "\n".join([trajectory.id, *map(_words_of, trajectory.turns)])
         db.execute(
             "INSERT INTO conversations (n, id, source, messages) VALUES (?, ?, ?, ?)",
-            (n, readable(trajectory.id), trajectory.source, len(trajectory.turns)),
+            (n, replace_surrogates(trajectory.id), trajectory.source, len(trajectory.turns)),
         )
         db.executemany("INSERT INTO fields VALUES (?, ?, ?)", [(n, *x) for x in fields.items()])
         db.execute("INSERT INTO contents VALUES (?, ?, NULL)", (n, _packed(trajectory.as_dict())))
-        db.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (n, readable(text)))
+        db.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (n, replace_surrogates(text)))
 
     def judge(self, n: int, messages: int, detection: Detection) -> ConversationRow:
         """Put a verdict beside a conversation, and give its row."""
@@ -183,7 +183,7 @@ class LogIndex:
                 row.since,
                 row.share,
                 row.strip,
-                row.evidence and readable(row.evidence),
+                row.evidence and replace_surrogates(row.evidence),
                 n,
             ),
         )
@@ -283,9 +283,9 @@ class LogScanner:
     def sentence(self) -> str:
         """How far the judging has come, in words."""
         if self.state == "done" and self.judged == self.read:
-            return f"{counted(self.read, 'conversation')}, all judged"
+            return f"{plural(self.read, 'conversation')}, all judged"
         if self.state == "done":
-            return f"{counted(self.read, 'conversation')}, {self.judged:,} judged for collapse"
+            return f"{plural(self.read, 'conversation')}, {self.judged:,} judged for collapse"
         if self.state == "reading":
             return f"reading: {self.read:,} conversations so far"
         return f"judged {self.judged:,} of {self.read:,} conversations"
@@ -333,7 +333,7 @@ class LogScanner:
     def _enter(self, trajectory: Trajectory, detection: Detection) -> None:
         self.read += 1
         fields = {
-            readable(k): readable(str(v))
+            replace_surrogates(k): replace_surrogates(str(v))
             for k, v in detection.metadata.items()
             if v not in ("", None)
         }

@@ -17,9 +17,9 @@ from typing import IO, Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import is_running
-from chimeralab.core.numbers import counted
+from chimeralab.core.numbers import plural
 from chimeralab.core.result_words import MARK
-from chimeralab.core.text import inert
+from chimeralab.core.text import neutralize
 from chimeralab.study import Plan, Study
 from chimeralab.study.store import Archive
 from chimeralab.web.live import Patch, patch
@@ -83,7 +83,7 @@ class TalkCell:
         outcome = self.outcome or self.state
         why = f" ({self.reason})" if self.reason else ""
         what = f"{self.condition}, {self.prompt}, repeat {self.repeat}"
-        return inert(f"{what}: {outcome}{why}, {counted(self.turns, 'turn')}{mark}")
+        return neutralize(f"{what}: {outcome}{why}, {plural(self.turns, 'turn')}{mark}")
 
     def patch(self) -> Patch:
         return patch(f"cell-{self.id}", self.text, look=self.look, title=self.title)
@@ -174,7 +174,7 @@ def run_state(study: Study, cells: Collection[TalkCell]) -> tuple[bool, str]:
         return True, f"running since {run.started[11:19]} UTC (process {run.pid})"
     if all(cell.outcome is not None for cell in cells):
         return False, "complete"
-    return False, inert(f"paused: {why or 'the run was killed'}")
+    return False, neutralize(f"paused: {why or 'the run was killed'}")
 
 
 def figures(
@@ -221,7 +221,7 @@ Line = dict[str, str]
 
 def turn_line(row: Mapping[str, Any]) -> Line:
     head = f"{row['turn']} {row['speaker']}"
-    return {"id": f"turn-{row['turn']}", "head": inert(head), "text": inert(row["text"])}
+    return {"id": f"turn-{row['turn']}", "head": neutralize(head), "text": neutralize(row["text"])}
 
 
 def failure_lines(archive: Archive, which: str, *values: object) -> list[Line]:
@@ -230,7 +230,9 @@ def failure_lines(archive: Archive, which: str, *values: object) -> list[Line]:
     for row in archive.rows(f"{_FAILED} {which}", *values):
         head = f"{row['trajectory']}, turn {row['turn']}"
         text = f"{row['outcome']}: {row['reason']}" if row["reason"] else row["outcome"]
-        found.append({"id": f"failure-{row['id']}", "head": inert(head), "text": inert(text)})
+        found.append(
+            {"id": f"failure-{row['id']}", "head": neutralize(head), "text": neutralize(text)}
+        )
     return found
 
 
@@ -240,7 +242,9 @@ def event_lines(archive: Archive, which: str, *values: object) -> list[Line]:
     for row in archive.rows(f"{_DONE} {which}", *values):
         head = f"{row['trajectory']}, turn {row['turn']}: {row['kind']}"
         text = _in_words(json.loads(row["detail"]))
-        found.append({"id": f"event-{row['id']}", "head": inert(head), "text": inert(text)})
+        found.append(
+            {"id": f"event-{row['id']}", "head": neutralize(head), "text": neutralize(text)}
+        )
     return found
 
 

@@ -69,7 +69,7 @@ def check_path(path: Path) -> None:
         raise InputError(f"{path}: no such file or folder")
     if not path.is_dir() or (path / "plan.toml").is_file():
         return
-    from chimeralab.readers.reading import logs_at  # noqa: PLC0415 - a study needs no formats
+    from chimeralab.readers.logs import logs_at  # noqa: PLC0415 - a study needs no formats
 
     end = time.monotonic() + SECONDS_TO_SEARCH
 

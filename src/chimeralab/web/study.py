@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from chimeralab.core.parts import StandIn
 from chimeralab.core.result_words import MARK
-from chimeralab.core.text import inert
+from chimeralab.core.text import neutralize
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import DetectorPair, resolve_loops
 from chimeralab.rating.study_audit import reliability, scope_of
@@ -122,7 +122,7 @@ def talk(request: Request) -> Response:
         with watch.study.archive() as archive:
             done = event_lines(archive, "WHERE trajectory = ? ORDER BY id DESC", cell.id)
         for line in done:
-            line["head"] = line["head"].removeprefix(f"{inert(cell.id)}, ")
+            line["head"] = line["head"].removeprefix(f"{neutralize(cell.id)}, ")
     return page(
         request,
         "talk.html",

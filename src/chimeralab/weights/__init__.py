@@ -108,7 +108,7 @@ MODELS = {spec.name: spec for spec in _SPECS}
 """The models the lab can fetch: every file with its hash, where it comes from, its licence."""
 
 
-def known_model(name: str) -> ModelSpec:
+def find_model(name: str) -> ModelSpec:
     """The model of that name, or an error listing the names there are."""
     if name not in MODELS:
         raise InputError(f"unknown model {name!r}; known: {', '.join(MODELS)}")
@@ -128,12 +128,12 @@ def models_root() -> Path:
 
 def model_folder(name: str) -> Path:
     """Where the files of a model belong, whether they are there or not."""
-    return models_root() / name / known_model(name).revision[:12]
+    return models_root() / name / find_model(name).revision[:12]
 
 
 def locate(name: str) -> Path | None:
     """The folder with all files of a model intact; None when any is missing or damaged."""
-    return model_folder(name) if set(glance(name).values()) == {"present"} else None
+    return model_folder(name) if set(file_states(name).values()) == {"present"} else None
 
 
 def ensure(name: str, *, say: Callable[[str], None] | None = None) -> Path:
@@ -147,15 +147,15 @@ def ensure(name: str, *, say: Callable[[str], None] | None = None) -> Path:
     return folder
 
 
-def glance(name: str) -> dict[ModelFile, FileState]:
+def file_states(name: str) -> dict[ModelFile, FileState]:
     """The state of each file, hashing only those that changed since they were last verified."""
     folder = model_folder(name)
-    return {file: _state(file, folder / file.name) for file in known_model(name).files}
+    return {file: _state(file, folder / file.name) for file in find_model(name).files}
 
 
 def verify(name: str) -> dict[ModelFile, FileState]:
     """The state of each file, hashing all of them again."""
-    folder, files = model_folder(name), known_model(name).files
+    folder, files = model_folder(name), find_model(name).files
     return {file: _state(file, folder / file.name, trust_stamps=False) for file in files}
 
 

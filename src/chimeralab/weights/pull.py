@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from chimeralab.core.errors import WeightsError
-from chimeralab.weights import ModelFile, ModelSpec, known_model, model_folder, stamp, verify
+from chimeralab.weights import ModelFile, ModelSpec, find_model, model_folder, stamp, verify
 
 _LONG = 1.0  # seconds
 
@@ -214,7 +214,7 @@ def to_stderr(line: str) -> None:
 
 def pull(name: str, *, sources: Mapping[str, Source] = SOURCES, say: Say = to_stderr) -> Path:
     """Fetch what is missing or damaged, trying the sources in order; the folder with all files."""
-    spec, folder = known_model(name), model_folder(name)
+    spec, folder = find_model(name), model_folder(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder.parent / f"{name}.lock")

@@ -20,7 +20,7 @@ class MappedTensors(dict[str, NDArray[np.float32]]):
         super().__init__(arrays)
         self._file = file
 
-    def let_go(self) -> None:
+    def release_pages(self) -> None:
         """Do not count as this process's memory what it has read; numbers used again come back."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._file.madvise(mmap.MADV_DONTNEED)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import replacing, sweep, write_text
+from chimeralab.core.files import atomic_file, remove_stale_parts, write_text
 from chimeralab.core.tables import open_table
 
 COLUMNS = {"name": str, "count": int, "share": float, "parts": str}
@@ -64,7 +64,7 @@ def test_a_failure_leaves_what_stood_there(tmp_path: Path) -> None:
 def test_success_replaces_what_stood_there(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text("before")
-    with replacing(path) as part:
+    with atomic_file(path) as part:
         part.write_text("after")
         assert path.read_text() == "before"
     assert path.read_text() == "after"
@@ -76,7 +76,7 @@ def test_an_unknown_ending_is_refused_with_the_known_ones(tmp_path: Path) -> Non
 
 
 def _write_and_be_killed(path: Path) -> None:
-    with replacing(path) as part:
+    with atomic_file(path) as part:
         part.write_text("half")
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -99,12 +99,12 @@ def test_the_next_writer_removes_what_a_killed_one_left(left_over: Path) -> None
 
 
 def test_parts_of_living_writers_other_machines_and_other_programs_stay(tmp_path: Path) -> None:
-    with replacing(tmp_path / "t.csv") as mine:
+    with atomic_file(tmp_path / "t.csv") as mine:
         name = mine.name.replace(f"-{os.getpid()}.", f"-{os.getppid()}.")
         others = [name, ".t.csv.0badcafe-999999999.part", ".t.csv.999999999.part", "film.part"]
         for other in others:
             (tmp_path / other).touch()
-        sweep(tmp_path)
+        remove_stale_parts(tmp_path)
         assert {p.name for p in tmp_path.iterdir()} == {mine.name, *others}
 
 

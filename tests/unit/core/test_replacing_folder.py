@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import _MACHINE, replacing_folder
+from chimeralab.core.files import _MACHINE, atomic_folder
 
 
 def names(folder: Path) -> set[str]:
@@ -14,17 +14,17 @@ def names(folder: Path) -> set[str]:
 
 def test_a_folder_appears_whole_and_replaces_the_one_before(tmp_path: Path) -> None:
     for text in ("first", "second"):
-        with replacing_folder(tmp_path / "out") as new:
+        with atomic_folder(tmp_path / "out") as new:
             (new / text).write_text(text)
         assert names(tmp_path / "out") == {text}
     assert names(tmp_path) == {"out"}
 
 
 def test_a_block_that_fails_changes_nothing(tmp_path: Path) -> None:
-    with replacing_folder(tmp_path / "out") as new:
+    with atomic_folder(tmp_path / "out") as new:
         (new / "first").write_text("first")
     for error in (InputError("no"), OSError("no"), KeyboardInterrupt()):
-        with pytest.raises((InputError, KeyboardInterrupt)), replacing_folder(tmp_path / "out"):
+        with pytest.raises((InputError, KeyboardInterrupt)), atomic_folder(tmp_path / "out"):
             raise error
     assert (names(tmp_path), names(tmp_path / "out")) == ({"out"}, {"first"})
 
@@ -35,6 +35,6 @@ def test_what_a_killed_writer_left_is_swept_or_put_back(tmp_path: Path) -> None:
     before = tmp_path / ".out.before"
     before.mkdir()
     (before / "first").write_text("killed between the two renames")
-    with pytest.raises(InputError), replacing_folder(tmp_path / "out"):
+    with pytest.raises(InputError), atomic_folder(tmp_path / "out"):
         raise InputError("no")
     assert (names(tmp_path), names(tmp_path / "out")) == ({"out"}, {"first"})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from chimeralab import Guard, InputError, Trajectory, Turn
 from chimeralab.detection.judging import detect
 from chimeralab.detection.loops import LOOPS
-from chimeralab.readers.chat import message_of, turns_of
+from chimeralab.readers.chat import join_turns, parse_message
 
 CALL = {
     "role": "assistant",
@@ -162,11 +162,12 @@ def test_the_guard_and_the_whole_log_agree(messages: list[Any]) -> None:
     for message in whole:
         guard.update(message)
     read = [
-        message_of({"role": "user", "content": m} if isinstance(m, str) else m, "m") for m in whole
+        parse_message({"role": "user", "content": m} if isinstance(m, str) else m, "m")
+        for m in whole
     ]
     turns = tuple(
         Turn(message) if isinstance(message, str) else turn
-        for message, turn in zip(whole, turns_of(read), strict=True)
+        for message, turn in zip(whole, join_turns(read), strict=True)
     )
     found = detect(Trajectory("talk", turns), detector=None)
     # Live, nothing is kept of the messages that lie in a loop.

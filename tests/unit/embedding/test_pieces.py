@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimeralab import weights
-from chimeralab.core.text import readable
+from chimeralab.core.text import replace_surrogates
 from chimeralab.embedding.minilm import MAX_PIECES, WordPieces
 
 words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
@@ -27,7 +27,7 @@ def whole(split: WordPieces, text: str) -> list[int]:
 def test_reading_only_the_head_changes_nothing(
     split: WordPieces, parts: list[str], times: int, space: str
 ) -> None:
-    text = readable(space.join(parts * times))
+    text = replace_surrogates(space.join(parts * times))
     assert split.split([text])[0][0] == whole(split, text)
 
 
@@ -49,6 +49,6 @@ def test_trailing_space_is_no_truncation(split: WordPieces) -> None:
 
 
 def test_readable_keeps_pairs_and_replaces_halves() -> None:
-    assert readable("ok \N{ROCKET}") == "ok \N{ROCKET}"
-    assert readable("\ud83d\ude80") == "\N{ROCKET}"
-    assert readable("a\udc00b") == "a\ufffdb"
+    assert replace_surrogates("ok \N{ROCKET}") == "ok \N{ROCKET}"
+    assert replace_surrogates("\ud83d\ude80") == "\N{ROCKET}"
+    assert replace_surrogates("a\udc00b") == "a\ufffdb"

@@ -111,7 +111,7 @@ def test_an_error_inside_is_logged_once_and_the_sample_goes_on(sample, monkeypat
     def broken(message: Any) -> dict[str, Any]:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(guard, "_as_heard", lambda messages: map(broken, messages))
+    monkeypatch.setattr(guard, "_plain_messages", lambda messages: map(broken, messages))
     with caplog.at_level(logging.WARNING):
         left_alone = sample(*STUCK, submits())
     assert left_alone.limit is None

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Beside, read_part
+from chimeralab.core.parts import PartLoader, read_part
 from chimeralab.models.catalogue import MODELS, OpenAISettings
 from chimeralab.models.seam import SEAM
 
@@ -14,7 +14,7 @@ SERVER = {"use": "openai", "model": "m", "base_url": "http://localhost:8000/v1"}
 
 
 def read(table: dict[str, Any]) -> Any:
-    return read_part(MODELS, table, "[models.m]", Beside(Path()), SEAM).settings
+    return read_part(MODELS, table, "[models.m]", PartLoader(Path()), SEAM).settings
 
 
 @pytest.mark.parametrize(

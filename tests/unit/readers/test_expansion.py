@@ -10,7 +10,7 @@ import pytest
 
 from chimeralab import readers
 from chimeralab.core.errors import LogError
-from chimeralab.readers import opening
+from chimeralab.readers import streams
 from tests import zstd
 
 SMALL = 1 << 20
@@ -20,7 +20,7 @@ TALK = json.dumps({"turns": ["Hi", "Ho"]}).encode()
 @pytest.fixture
 def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of a megabyte where there are 64, so that the bombs stay small."""
-    monkeypatch.setattr(opening, "FREE_EXPANSION", SMALL // 4)
+    monkeypatch.setattr(streams, "FREE_EXPANSION", SMALL // 4)
 
 
 def problem_of(path: Path) -> str:
@@ -68,7 +68,7 @@ def test_a_small_log_may_be_packed_as_well_as_it_can_be(tmp_path: Path) -> None:
 def test_values_that_would_fill_the_memory_are_refused_before_they_are_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "MOST_MEMORY", 10_000_000)
+    monkeypatch.setattr(streams, "MAX_MEMORY", 10_000_000)
     log = tmp_path / "lists.json"
     log.write_bytes(b"[\n" + b"[]," * 100_000 + b"[]]")
     assert "of memory" in problem_of(log)
@@ -94,14 +94,14 @@ def test_a_million_empty_lines_are_passed_over_in_few_steps(tmp_path: Path) -> N
     assert calls < 100_000
 
 
-@pytest.mark.parametrize("where", ["value_of", "read_whole"])
+@pytest.mark.parametrize("where", ["parse_value", "read_whole"])
 def test_too_little_memory_is_said_in_a_sentence(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(opening, where, fail)
+    monkeypatch.setattr(streams, where, fail)
     log = tmp_path / "log.json"
-    log.write_bytes(TALK if where == "value_of" else b"[\n" + TALK + b"\n]")
+    log.write_bytes(TALK if where == "parse_value" else b"[\n" + TALK + b"\n]")
     assert "more memory than there is" in problem_of(log)

@@ -14,7 +14,7 @@ import pytest
 from chimeralab import readers
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Trajectory
-from chimeralab.readers import opening
+from chimeralab.readers import streams
 from tests import zstd
 
 TALKS = [{"id": f"t{n}", "turns": ["Hi.", "Hello."]} for n in range(3)]
@@ -228,7 +228,7 @@ def test_conversations_of_a_list_are_counted(write):
 
 
 def test_a_line_that_is_too_long_is_refused_without_being_held(write, monkeypatch):
-    monkeypatch.setattr(opening, "MAX_LINE", 100)
+    monkeypatch.setattr(streams, "MAX_LINE", 100)
     long = json.dumps({"turns": ["x" * 5_000_000]}).encode()
     heard: list[LogError] = []
     log = write(LINES + long + b"\n" + LINES)
@@ -239,7 +239,7 @@ def test_a_line_that_is_too_long_is_refused_without_being_held(write, monkeypatc
 
 
 def test_one_json_that_is_too_large_is_refused(write, monkeypatch):
-    monkeypatch.setattr(opening, "MAX_WHOLE", 100)
+    monkeypatch.setattr(streams, "MAX_WHOLE", 100)
     with pytest.raises(LogError, match="write one conversation per line"):
         ids(write(json.dumps(TALKS, indent=1).encode()))
 

@@ -13,7 +13,7 @@ import pytest
 
 from chimeralab import readers
 from chimeralab.core.errors import LogError
-from chimeralab.readers import opening
+from chimeralab.readers import streams
 from tests import zstd
 
 RUN = {"version": 2, "eval": {"task": "sums", "model": "mock/one", "created": "now"}, "plan": {}}
@@ -54,7 +54,7 @@ def packed(members: dict[str, Any], method: int = zipfile.ZIP_DEFLATED) -> bytes
         name: value if isinstance(value, bytes) else json.dumps(value).encode()
         for name, value in members.items()
     }
-    return _with_zstd(raw) if method == opening.ZSTD else _with_zipfile(raw, method)
+    return _with_zstd(raw) if method == streams.ZSTD else _with_zipfile(raw, method)
 
 
 def _with_zipfile(members: dict[str, bytes], method: int) -> bytes:
@@ -83,7 +83,7 @@ def _with_zstd(members: dict[str, bytes]) -> bytes:
     return body + directory + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, *counts, 0)
 
 
-METHODS = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, opening.ZSTD]
+METHODS = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, streams.ZSTD]
 
 
 @pytest.fixture
@@ -206,13 +206,13 @@ def test_a_changed_byte_in_a_sample_is_an_error(reading, method):
 
 
 def test_a_member_that_claims_too_much_is_refused(reading, monkeypatch):
-    monkeypatch.setattr(opening, "MAX_MEMBER", 500)
+    monkeypatch.setattr(streams, "MAX_MEMBER", 500)
     with pytest.raises(LogError, match=r"samples/1_epoch_1\.json: is larger than"):
         reading(packed({"header.json": RUN, "samples/1_epoch_1.json": SAMPLE}))
 
 
 def test_a_member_that_unpacks_to_more_than_it_claims_is_refused(reading):
-    content = packed({"header.json": RUN, "samples/1_epoch_1.json": SAMPLE}, opening.ZSTD)
+    content = packed({"header.json": RUN, "samples/1_epoch_1.json": SAMPLE}, streams.ZSTD)
     size = struct.pack("<I", len(json.dumps(SAMPLE)))
     assert content.count(size) == 2
     with pytest.raises(LogError, match="checksum"):
@@ -220,7 +220,7 @@ def test_a_member_that_unpacks_to_more_than_it_claims_is_refused(reading):
 
 
 def test_a_zstd_member_of_the_right_length_with_another_text_is_refused(reading):
-    content = packed({"header.json": RUN, "samples/1_epoch_1.json": SAMPLE}, opening.ZSTD)
+    content = packed({"header.json": RUN, "samples/1_epoch_1.json": SAMPLE}, streams.ZSTD)
     checksum = struct.pack("<I", zlib.crc32(json.dumps(SAMPLE).encode()))
     assert content.count(checksum) == 2
     with pytest.raises(LogError, match="checksum"):

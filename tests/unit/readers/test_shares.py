@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from chimeralab import Trajectory, readers
 from chimeralab.core.errors import LogError
 from chimeralab.readers.shares import (
-    NeedsTheWholeLog,
+    NeedsWholeLog,
     Share,
     count_lines,
     read_share,
-    shares_of,
+    split_log,
 )
 
 pa = pytest.importorskip("pyarrow", reason="shares are cut for Ray, which brings pyarrow")
@@ -42,7 +42,7 @@ def in_shares(path: Path, size: int) -> Found:
     bad: list[LogError] = []
     found: list[Trajectory] = []
     first = 1
-    shares = shares_of(str(path), size)
+    shares = split_log(str(path), size)
     assert shares
     for share in shares:
         known = share if path.suffix == ".parquet" else share._replace(first=first)
@@ -70,7 +70,7 @@ def test_row_groups_give_what_the_table_gives(tmp_path: Path, size: int) -> None
     found, bad = in_shares(path, size)
     assert (found, bad) == whole(path)
     assert (len(found), len(bad)) == (85, 15)
-    number = len(shares_of(str(path), size))
+    number = len(split_log(str(path), size))
     assert number in {1: {12}, 10**9: {1}}.get(size, range(2, 12))
 
 
@@ -92,16 +92,16 @@ def test_what_may_span_lines_stays_whole(tmp_path: Path, content: tuple[str, str
     path = tmp_path / "log.jsonl"
     data = content[1]
     path.write_bytes(data.encode() if isinstance(data, str) else data)
-    assert shares_of(str(path), 10) == []
+    assert split_log(str(path), 10) == []
 
 
 def test_turns_in_rows_of_a_table_stay_whole(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist([ROW] * 10), tmp_path / "log.parquet", row_group_size=2)
-    assert shares_of(str(tmp_path / "log.parquet"), 1) == []
+    assert split_log(str(tmp_path / "log.parquet"), 1) == []
 
 
 def test_a_share_that_turns_out_to_span_lines_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(f"{TALK}\n{TALK}\n{json.dumps(ROW)}\n", encoding="utf-8")
-    with pytest.raises(NeedsTheWholeLog):
+    with pytest.raises(NeedsWholeLog):
         list(read_share(str(path), Share(0, path.stat().st_size), None, print))

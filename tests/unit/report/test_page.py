@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
-from chimeralab.core.text import inert
+from chimeralab.core.text import neutralize
 from chimeralab.report.page import _ENVIRONMENT
 
 ANY_TEXT = st.text(st.characters(), max_size=60)
@@ -17,7 +17,7 @@ ANY_TEXT = st.text(st.characters(), max_size=60)
 
 @given(ANY_TEXT)
 def test_inert_text_has_nothing_that_acts(text: str) -> None:
-    left = inert(text)
+    left = neutralize(text)
     left.encode("utf-8")
     acting = [c for c in left if unicodedata.category(c) in ("Cc", "Cs") and c not in "\t\n"]
     turning = {c for c in left if unicodedata.bidirectional(c) in TURNING}
@@ -30,11 +30,11 @@ TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), max_size=60))
 def test_plain_text_stays_as_it_is(text: str) -> None:
-    assert inert(text) == text
+    assert neutralize(text) == text
 
 
 def test_line_ends_of_every_system_are_line_ends() -> None:
-    assert inert("a\r\nb\rc\nd\u2028e") == "a\nb\nc\nd\ne"
+    assert neutralize("a\r\nb\rc\nd\u2028e") == "a\nb\nc\nd\ne"
 
 
 @given(ANY_TEXT)
@@ -42,7 +42,7 @@ def test_templates_show_text_and_never_markup(text: str) -> None:
     page = _ENVIRONMENT.from_string("<p title='{{ text }}'>{{ text }}</p>").render(text=text)
     inside = page.removeprefix("<p title='").removesuffix("</p>")
     assert not set(inside.replace("'>", "", 1)) & set("<>'\"")
-    assert unescape(inside.partition("'>")[2]) == inert(text)
+    assert unescape(inside.partition("'>")[2]) == neutralize(text)
 
 
 def test_markup_of_our_own_passes() -> None:

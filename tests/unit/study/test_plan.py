@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import Beside, allow_all
+from chimeralab.core.parts import PartLoader, allow_all
 from chimeralab.models.seam import Sampling
 from chimeralab.study import Study
 from chimeralab.study.plan import SamplingChange, make_plan, read_plan
@@ -63,7 +63,7 @@ from tests.plans import SCRIPTED
 def test_what_is_wrong_with_a_plan_is_named(old, new, complaint, make_study):
     study = make_study(SCRIPTED, (old, new))
     with pytest.raises(InputError, match=r"plan.toml: .*" + complaint):
-        read_plan(study.plan_path, Beside(study.path, allow_all))
+        read_plan(study.plan_path, PartLoader(study.path, allow_all))
 
 
 @pytest.mark.parametrize(
@@ -189,4 +189,4 @@ def test_outcomes_that_name_an_unknown_condition_are_refused(tmp_path: Path) -> 
         """
     )
     with pytest.raises(InputError, match="condition in contrast 'rotation'"):
-        make_plan(tables, Beside(tmp_path))
+        make_plan(tables, PartLoader(tmp_path))

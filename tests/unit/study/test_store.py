@@ -10,7 +10,7 @@ from collections import namedtuple
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import replacing
+from chimeralab.core.files import atomic_file
 from chimeralab.study import Archive, Store, Study, run_study
 from chimeralab.study import database as database_module
 from chimeralab.study.database import StoreError, transaction
@@ -223,7 +223,7 @@ def test_opening_a_study_removes_what_a_killed_writer_left(make_study, place):
     study = make_study(SCRIPTED)
     folder = study.path / place
     folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / "file.csv") as part:
+    with atomic_file(folder / "file.csv") as part:
         left = folder / part.name.replace(f"-{os.getpid()}.", "-999999999.")
         left.touch()
         Study(study.path)

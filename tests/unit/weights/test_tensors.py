@@ -54,5 +54,5 @@ def test_what_was_let_go_is_there_when_it_is_used_again(tmp_path: Path) -> None:
     numbers = np.arange(50_000, dtype=np.float32)
     found = read_tensors(written(tmp_path / "x.safetensors", {"a": numbers}))
     np.testing.assert_array_equal(found["a"], numbers)
-    found.let_go()
+    found.release_pages()
     np.testing.assert_array_equal(found["a"], numbers)

@@ -19,7 +19,7 @@ from chimeralab.weights import (
     ModelFile,
     ModelSpec,
     ensure,
-    glance,
+    file_states,
     locate,
     model_folder,
     verify,
@@ -205,7 +205,7 @@ def test_changed_file_is_noticed_and_fetched_again(
     path.write_bytes(harm(path.read_bytes()))
     # On some file systems, two writes within a few milliseconds have the same date.
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000_000))
-    assert states(glance("tiny")) == ["present", "damaged"]
+    assert states(file_states("tiny")) == ["present", "damaged"]
     hub_server.requests.clear()
     ensure("tiny", say=lambda _: None)
     assert [Path(asked).name for asked in hub_server.requests] == ["numbers.bin"]

@@ -67,7 +67,7 @@ class LoopGuard(Hooks):
         opening = hash(tuple((each.role, each.text) for each in data.input[:2]))
         nudges = talks.setdefault(opening, [])
         data.input[:] = _with_nudges(data.input, nudges)
-        found = watch.follow(_as_heard(data.input), data.sample_id)
+        found = watch.follow(_plain_messages(data.input), data.sample_id)
         if found is None:
             return
         transcript().info(
@@ -108,7 +108,7 @@ def _with_nudges(
         yield from own[place : place + 1]
 
 
-def _as_heard(messages: list[ChatMessage]) -> Iterator[dict[str, Any]]:
+def _plain_messages(messages: list[ChatMessage]) -> Iterator[dict[str, Any]]:
     """The messages as a guard reads them; a prompt that the solver repeats is nobody's words.
 
     Thoughts are left out: Inspect takes them out later on.

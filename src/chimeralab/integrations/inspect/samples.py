@@ -10,7 +10,7 @@ from inspect_ai.util import LimitExceededError
 from rich.text import Text
 
 from chimeralab.core.errors import ChimeraError, InputError
-from chimeralab.core.extras import need
+from chimeralab.core.extras import require_extra
 
 if TYPE_CHECKING:
     from chimeralab.models import seam
@@ -34,7 +34,7 @@ class TaskRefused(InputError, Prerequisite):
 
 
 @contextmanager
-def in_one_sentence() -> Iterator[None]:
+def as_prerequisite() -> Iterator[None]:
     """Around the making of a task: bad input is said as Inspect says it, without a traceback."""
     try:
         yield
@@ -42,9 +42,9 @@ def in_one_sentence() -> Iterator[None]:
         raise TaskRefused(str(error)) from None
 
 
-def opened_study(path: str, allow_code: bool) -> "Study":
+def open_study(path: str, allow_code: bool) -> "Study":
     """A study whose conversations become samples; it needs the lab."""
-    need("lab")
+    require_extra("lab")
     from chimeralab.study import Study  # noqa: PLC0415 - Inspect starts without it
 
     return Study(path, allow_code)

@@ -15,7 +15,7 @@ from chimeralab.core.records import Detection, Loop, Trajectory
 from chimeralab.detection.judging import detect
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.seam import Detector
-from chimeralab.integrations.inspect.samples import opened_study
+from chimeralab.integrations.inspect.samples import open_study
 from chimeralab.readers.evaluations import inspect_turns
 from chimeralab.readers.seam import Unreadable
 
@@ -126,7 +126,7 @@ def collapse_rate(study: str | None = None, allow_code: bool = False) -> Scorer:
     """
     detector: Detector = LOCKED
     if study is not None:
-        detector = opened_study(study, allow_code).plan.detector.settings
+        detector = open_study(study, allow_code).plan.detector.settings
 
     async def score(state: TaskState, target: Target) -> Score:
         finding = find_collapse(state.messages, str(state.sample_id), detector)

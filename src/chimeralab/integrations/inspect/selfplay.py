@@ -13,10 +13,10 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from chimeralab.core.parts import choose
 from chimeralab.integrations.inspect.guard import UNGUARDED
 from chimeralab.integrations.inspect.samples import (
+    as_prerequisite,
     cast,
     converse_in_sample,
-    in_one_sentence,
-    opened_study,
+    open_study,
 )
 from chimeralab.integrations.inspect.scorers import collapse_rate, looping
 from chimeralab.models.inspect import InspectModel
@@ -71,8 +71,8 @@ def self_play_study(study: str, condition: str | None = None, allow_code: bool =
     Prompts, speakers, sampling, seeds, rules and countermeasures are those of its plan. The models
     of the plan are played by model roles of their names, or a single one by the evaluated model.
     """
-    with in_one_sentence():
-        opened = opened_study(study, allow_code)
+    with as_prerequisite():
+        opened = open_study(study, allow_code)
         if condition is not None:
             choose(condition, opened.plan.conditions, f"condition {condition!r} of {study}")
         talks = [talk for talk in opened.talks if condition in (None, talk.condition)]
@@ -111,7 +111,7 @@ def self_play_study(study: str, condition: str | None = None, allow_code: bool =
 @solver
 def planned_self_play(study: str, allow_code: bool = False) -> Solver:
     """Run the conversation of a study that the sample is called after."""
-    opened = opened_study(study, allow_code)
+    opened = open_study(study, allow_code)
     planned = {talk.id: talk for talk in opened.talks}
     watch = None
     if opened.plan.needs_guard:

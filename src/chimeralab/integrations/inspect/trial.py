@@ -26,10 +26,10 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.parts import choose
 from chimeralab.integrations.inspect.guard import UNGUARDED
 from chimeralab.integrations.inspect.samples import (
+    as_prerequisite,
     cast,
     converse_in_sample,
-    in_one_sentence,
-    opened_study,
+    open_study,
 )
 from chimeralab.models.inspect import InspectModel
 
@@ -49,8 +49,8 @@ def stress_trial(study: str, subject: str | None = None, allow_code: bool = Fals
     A model of the plan is played by the model role of its name, or a single one by the evaluated
     model; agents and phantoms of the plan are tested as they are.
     """
-    with in_one_sentence():
-        opened = opened_study(study, allow_code)
+    with as_prerequisite():
+        opened = open_study(study, allow_code)
         trial = _trial(opened)
         subjects = dict.fromkeys(trial.subjects.values())
         if subject is not None:
@@ -81,7 +81,7 @@ def stress_trial(study: str, subject: str | None = None, allow_code: bool = Fals
 @solver
 def planned_session(study: str, allow_code: bool = False) -> Solver:
     """Put a subject through the session of a trial that the sample is called after."""
-    opened = opened_study(study, allow_code)
+    opened = open_study(study, allow_code)
     planned = {talk.id: talk for talk in opened.talks}
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -122,7 +122,7 @@ def arm_stderr() -> Metric:
 @scorer(metrics={"*": [arm_mean(), arm_stderr()]})
 def stress_measures(study: str, allow_code: bool = False) -> Scorer:
     """What a session shows of memory, certainty and independence, as the analysis counts it."""
-    opened = opened_study(study, allow_code)
+    opened = open_study(study, allow_code)
     trial = _trial(opened)
     planned = {talk.id: talk for talk in opened.talks}
 

@@ -13,7 +13,7 @@ import vl_convert
 from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
-from chimeralab.core.text import inert
+from chimeralab.core.text import neutralize
 
 Chart = alt.LayerChart
 Row = dict[str, Any]
@@ -129,7 +129,7 @@ def truncate(text: str, width: float, *, bold: bool = False) -> str:
     >>> truncate("a rather long name of a condition", 100)
     'a rather long…'
     """
-    text = " ".join(inert(text).split())
+    text = " ".join(neutralize(text).split())
     most = max(1, int(width / (LETTER * (1.08 if bold else 1))))
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import altair as alt
 
-from chimeralab.core.numbers import counted
-from chimeralab.core.text import inert
+from chimeralab.core.numbers import plural
+from chimeralab.core.text import neutralize
 from chimeralab.report.charts.canvas import (
     FAINT_INK,
     INK,
@@ -89,7 +89,7 @@ def _band(arms: Flow, width: float, top: float) -> Iterator[Piece]:
 
     def wrap(lines: Iterable[str], indent: int = 0) -> list[str]:
         most = max(8, letters - indent)
-        return [part for line in lines for part in textwrap.wrap(inert(line), most)]
+        return [part for line in lines for part in textwrap.wrap(neutralize(line), most)]
 
     for place, name in enumerate(arms):
         yield from _words("bold", wrap([name])[:1], width * place + width / 2, top)
@@ -168,7 +168,7 @@ def describe_attempts(arm: ConditionFlow) -> Iterator[str]:
     """How many questions were asked, and what became of those without an answer."""
     total = sum(arm.attempts.values())
     if total:
-        yield counted(total, "question")
+        yield plural(total, "question")
     again = {ATTEMPTS.get(k, k): n for k, n in arm.attempts.items() if k != "answered"}
     if again:
         reasons = ", ".join(f"{name} {count:,}" for name, count in again.items())

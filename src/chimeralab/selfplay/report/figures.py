@@ -6,7 +6,7 @@ from functools import partial
 from math import isclose
 
 from chimeralab.analysis import Analysis, Runs
-from chimeralab.core.numbers import counted, p_phrase
+from chimeralab.core.numbers import p_phrase, plural
 from chimeralab.core.result_words import ResultWords
 from chimeralab.embedding.encoder import MARGINS
 from chimeralab.report.charts.canvas import Figure, draw
@@ -54,7 +54,7 @@ def distribution_figure(results: StudyResults, words: ResultWords) -> Figure:
     }
     rows = [
         (
-            (name, f"{means[name]}, {counted(each.n, 'run')}"),
+            (name, f"{means[name]}, {plural(each.n, 'run')}"),
             rates[runs.condition == name].tolist(),
             each.mean,
             each.share_ci,
@@ -153,7 +153,7 @@ def stability_figure(analysis: Analysis) -> Figure | None:
     if not found.by_seed or not found.by_seed.total:
         return None
     rows = [
-        ((counted(held.total, noun), held_in_words(held)), held)
+        ((plural(held.total, noun), held_in_words(held)), held)
         for held, noun in ((found.by_seed, "prompt"), (found.by_bucket, "bucket"))
         if held is not None and held.total
     ]
@@ -182,7 +182,7 @@ def stability_lines(analysis: Analysis) -> Iterator[str]:
     found = analysis.rank_stability
     for held, noun in ((found.by_seed, "prompt"), (found.by_bucket, "bucket")):
         if held is not None and held.total:
-            yield f"Of {counted(held.total, noun)}, {held_in_words(held)}."
+            yield f"Of {plural(held.total, noun)}, {held_in_words(held)}."
 
 
 def held_in_words(held: RankCounts) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from chimeralab.analysis import Analysis, Outcomes, Runs
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import counted, number, p_phrase
+from chimeralab.core.numbers import number, p_phrase, plural
 from chimeralab.core.records import Detection, plain_value
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, resolve_loops
@@ -260,7 +260,7 @@ def glance(material: Material) -> tuple[str, ...]:
         )
         largest = max((abs(each.estimate or 0.0) for each in known), default=0.0)
         content = {
-            "runs": counted(analysis.runs, "analysed run"),
+            "runs": plural(analysis.runs, "analysed run"),
             "collapsed": any(each.incidence for each in conditions.values()),
             "order": order,
             "most": most,
@@ -308,7 +308,7 @@ def logrank_in_words(test: LogRankTest) -> str:
     if test.permutation_p is None:
         honest = f"without a p by permutation, since {test.reasons['permutation_p']}"
     return (
-        f"Log-rank test over {counted(len(test.conditions), 'condition')}: "
+        f"Log-rank test over {plural(len(test.conditions), 'condition')}: "
         f"χ²({test.df}) = {test.chi2:.1f}, {honest}"
         f" (naive, as if runs were independent: {p_phrase(test.p)})."
     )
@@ -319,7 +319,7 @@ def loops_in_words(material: Material) -> str:
     detector: Detector = material.study.plan.detector.settings
     judged = [found for found in material.detections if found.looping is not None]
     looping = sum(bool(found.looping) for found in judged)
-    count = f"{looping:,} of {counted(len(judged), 'conversation')} loop"
+    count = f"{looping:,} of {plural(len(judged), 'conversation')} loop"
     ways = "A conversation may loop in several ways."
     if resolve_loops(detector) is detector:
         return f"The plan declares the loop detector; this is its outcome by kind: {count}. {ways}"
@@ -336,7 +336,7 @@ def few_prompts(analysis: Analysis) -> str:
     if not compared or 2.0 ** (1 - min(compared)) < SIGNIFICANT:
         return ""
     return (
-        f"With {counted(min(compared), 'prompt')} no permutation p can be below "
+        f"With {plural(min(compared), 'prompt')} no permutation p can be below "
         f"{2.0 ** (1 - min(compared)):.3g}: the smaller p of the t tests trust that differences "
         "between prompts are normally distributed."
     )
@@ -346,11 +346,11 @@ def facts(material: Material) -> Iterator[Fact]:
     """The head of the report: lock, design, detector, and what was asked."""
     plan = material.study.plan
     sides = (
-        counted(len(plan.conditions), "condition"),
-        counted(len(plan.prompts), "prompt"),
-        counted(plan.conversation.repeats, "repeat"),
+        plural(len(plan.conditions), "condition"),
+        plural(len(plan.prompts), "prompt"),
+        plural(plan.conversation.repeats, "repeat"),
     )
-    design = f"{' × '.join(sides)}, {counted(plan.conversation.turns, 'turn')} each"
+    design = f"{' × '.join(sides)}, {plural(plan.conversation.turns, 'turn')} each"
     yield from common_facts(material.study, material.lock, design, "condition")
     own = f" ({plan.detector.use})" if plan.detector.is_outside else ""
     yield "Detector", f"{summarise_detector(plan.detector.settings)}{own}"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, starmap
 
 from chimeralab import weights
-from chimeralab.core.numbers import counted
+from chimeralab.core.numbers import plural
 from chimeralab.core.records import Detection, Trajectory
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, Loops, resolve_loops
@@ -152,7 +152,7 @@ def study_flow(material: Material) -> dict[str, tuple[Stage, ...]]:
         asked, steps = list(describe_attempts(arm)), material.interventions[arm.condition]
         if steps:
             # Also conversations that are still open have interventions.
-            asked.append(counted(steps, "intervention"))
+            asked.append(plural(steps, "intervention"))
         flows[arm.condition] = (
             Stage("Planned", arm.planned),
             Stage(
@@ -390,11 +390,11 @@ def not_shown(material: Material, conversations: Sequence[Section]) -> Iterator[
     hidden = len(material.detections) - len(conversations)
     if hidden > 0:
         yield (
-            f"the texts of {counted(hidden, 'judged conversation')}; they are in the study, "
+            f"the texts of {plural(hidden, 'judged conversation')}; they are in the study, "
             "and `chimera export` writes them"
         )
     for each in material.left_out:
-        yield f"{counted(each.runs, 'run')} of {each.condition} in any estimate: {each.reason}"
+        yield f"{plural(each.runs, 'run')} of {each.condition} in any estimate: {each.reason}"
     if material.results:
         yield "a hazard ratio: it would need hazards that stay proportional, which loops do not"
         if material.results.curve is None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import counted
+from chimeralab.core.numbers import plural
 from chimeralab.report.charts.flow import OUTCOMES, Stage, describe_attempts, format_counts
 from chimeralab.report.files import (
     Frame,
@@ -223,7 +223,7 @@ def _summary(material: TrialMaterial) -> Iterator[Block]:
 def _facts(material: TrialMaterial) -> Iterator[Fact]:
     """The head of the report: lock, design, scenarios, probes."""
     plan, trial = material.study.plan, material.plan
-    design = f"{plan.kind.describe(plan)}, {counted(plan.conversation.turns, 'trial')} each"
+    design = f"{plan.kind.describe(plan)}, {plural(plan.conversation.turns, 'trial')} each"
     yield from common_facts(material.study, material.lock, design, "arm")
     first, last = trial.courses[0].id, trial.courses[-1].id
     scenarios = f"{trial.scenarios.use}, {first} to {last}; the lock holds every word"
@@ -307,7 +307,7 @@ def _effects(subject: SubjectResult, field: str, title: str, lead: str) -> Itera
     else:
         drawn, kind = list(forests(name, effects)), "forest"
     if drawn:
-        yield details(f"Drawn: {counted(len(drawn), kind)}", drawn)
+        yield details(f"Drawn: {plural(len(drawn), kind)}", drawn)
     yield details("As a table", [sheet])
 
 
@@ -315,7 +315,7 @@ def _not_shown(material: TrialMaterial, sections: Sequence[Section]) -> Iterator
     """What a reader might look for here in vain."""
     hidden = material.analysis.sessions - len(list(find_blocks(ShownSession, sections)))
     if hidden > 0:
-        yield f"{counted(hidden, 'other session')}; `chimera export` writes all of them"
+        yield f"{plural(hidden, 'other session')}; `chimera export` writes all of them"
     for subject in material.analysis.subjects:
         if not subject.informative:
             yield f"any effect on {subject.subject}, which failed its checks"
@@ -348,7 +348,7 @@ def _flow(material: TrialMaterial) -> Iterator[tuple[str, tuple[Stage, ...]]]:
             Stage(
                 "Analysed",
                 sum(scored.get(arm.condition, 0) for arm in own),
-                [counted(injected, "trial with an injection", "trials with an injection")],
+                [plural(injected, "trial with an injection", "trials with an injection")],
                 format_counts(cut_short),
             ),
         )

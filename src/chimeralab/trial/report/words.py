@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from chimeralab.core.numbers import NO_BREAK, between, counted, p_phrase
+from chimeralab.core.numbers import NO_BREAK, between, p_phrase, plural
 from chimeralab.embedding.encoder import PAPERS
 from chimeralab.report.page import TextBlock, render_methods
 from chimeralab.report.table import SHARE, SIGNIFICANT, Unit, format_change, format_difference
@@ -174,7 +174,7 @@ def how_sure(analysis: TrialAnalysis) -> str:
     reference = short(analysis.subjects[0].reference)
     return (
         f"Differences from {reference} within scenarios, with 95 % intervals; p is Holm-corrected "
-        f"over the {counted(len(tests), 'effect')} {what}."
+        f"over the {plural(len(tests), 'effect')} {what}."
     )
 
 
@@ -183,7 +183,7 @@ def few_scenarios(analysis: TrialAnalysis) -> str:
     if analysis.scenarios >= MIN_CLUSTERS:
         return ""
     return (
-        f"With {counted(analysis.scenarios, 'scenario')} the intervals are too narrow: resampling "
+        f"With {plural(analysis.scenarios, 'scenario')} the intervals are too narrow: resampling "
         "has too little to draw from. The p-values, from t tests over scenarios, allow for that."
     )
 

@@ -19,8 +19,8 @@ from pydantic import Field
 
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.files import read_text
-from chimeralab.core.numbers import counted
-from chimeralab.core.parts import choose, read_record, shown
+from chimeralab.core.numbers import plural
+from chimeralab.core.parts import choose, format_value, read_record
 from chimeralab.core.records import Record
 from chimeralab.core.tables import read_rows
 from chimeralab.study.kind import SetIsGone
@@ -126,7 +126,7 @@ class JsonLines(FileSet):
         with self.noticing_absence():
             found = read_scenarios(Path(self.path))
         if number is not None and number > len(found):
-            there = counted(len(found), "scenario")
+            there = plural(len(found), "scenario")
             raise InputError(f"{self.path} has {there}, and {number} are asked for")
         return found[: number or DEFAULT_NUMBER]
 
@@ -325,14 +325,14 @@ def _scenario(row: Table, usual_id: str) -> Scenario:
     _refuse_halves(questions)
     identity = row.get("id", usual_id)
     if not isinstance(identity, str) or not identity:
-        raise InputError(f"id is {shown(identity)}; it takes a text")
+        raise InputError(f"id is {format_value(identity)}; it takes a text")
     return Scenario(identity, str(row.get("kind", "own")), tuple(told.values()), questions)
 
 
 def _tables(row: Table, key: str) -> list[dict[str, Any]]:
     found = row.get(key) or []
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise InputError(f"{key} is {shown(found)}; it takes a list of objects")
+        raise InputError(f"{key} is {format_value(found)}; it takes a list of objects")
     return found
 
 
@@ -362,7 +362,9 @@ def _check(question: Question, place: str) -> None:
         options = ", ".join(question.options)
         for key, value in (("truth", question.truth), ("signal", question.signal)):
             if value is not None and str(value) not in question.options:
-                raise InputError(f"{place} {key} {shown(value)} is none of its options: {options}")
+                raise InputError(
+                    f"{place} {key} {format_value(value)} is none of its options: {options}"
+                )
         _refuse_repeats(question.options, f"option of {place}")
     if question.signal is not None and question.signal == question.truth:
         raise InputError(f"{place} signal is its truth; it has to be a wrong answer")

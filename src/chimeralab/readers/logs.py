@@ -11,7 +11,6 @@ from typing import BinaryIO
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Trajectory
 from chimeralab.readers.formats import READERS, Formats, reader_named
-from chimeralab.readers.opening import Opened, items_of, open_archive, opened, read_whole
 from chimeralab.readers.seam import (
     STANDARD_INPUT,
     Place,
@@ -19,9 +18,16 @@ from chimeralab.readers.seam import (
     Report,
     Unreadable,
     Values,
-    place_of,
+    file_place,
 )
-from chimeralab.readers.tables import LABEL, csv_rows, parquet_rows, separator_of, talk_in
+from chimeralab.readers.streams import LogFile, open_archive, open_log, read_json, read_whole
+from chimeralab.readers.tables import (
+    LABEL,
+    csv_rows,
+    find_separator,
+    parquet_rows,
+    parse_transcript,
+)
 
 ENDINGS = (
     ".jsonl", ".ndjson", ".json", ".eval", ".traj", ".csv", ".tsv", ".parquet", ".txt", ".md",
@@ -82,27 +88,27 @@ def _conversations(path: str, formats: Formats, on_bad: OnBad | None) -> Iterato
         gave_nothing = False
         yield trajectory
     if gave_nothing:
-        bad("holds no conversations", place_of(path))
+        bad("holds no conversations", file_place(path))
 
 
 def _from_log(path: str, formats: Formats, bad: Report) -> Iterator[Trajectory]:
     for name in _files_of(path, formats):
-        place = place_of(name)
+        place = file_place(name)
         try:
-            with opened(name) as file:
+            with open_log(name) as file:
                 if file.is_zip:
                     yield from _from_archive(file.stream, formats, place, bad)
                 else:
-                    values = values_in(file, place, bad, named_columns=formats.named_columns)
+                    values = read_values(file, place, bad, named_columns=formats.named_columns)
                     yield from _from_each(values, formats, bad)
         except Unreadable as problem:
             bad(str(problem), place)
         except MemoryError:
             bad("takes more memory than there is; write one conversation per line", place)
     try:
-        yield from formats.finish(place_of(path))
+        yield from formats.finish(file_place(path))
     except Unreadable as problem:
-        bad(str(problem), place_of(path))
+        bad(str(problem), file_place(path))
 
 
 def _files_of(path: str, formats: Formats) -> list[str]:
@@ -116,7 +122,7 @@ def _files_of(path: str, formats: Formats) -> list[str]:
     return [path]
 
 
-def values_in(file: Opened, place: Place, bad: Report, *, named_columns: bool = False) -> Values:
+def read_values(file: LogFile, place: Place, bad: Report, *, named_columns: bool = False) -> Values:
     """Every value of a log: JSON, the rows of a table, or the one talk of a text."""
     if file.is_parquet:
         return parquet_rows(file.stream, place, bad)
@@ -124,19 +130,19 @@ def values_in(file: Opened, place: Place, bad: Report, *, named_columns: bool = 
     if not lines[0].startswith(("{", "[")):
         first = next((line for line in lines if line.strip() and line[0] != "#"), "")
         if LABEL.match(first):
-            talk = talk_in(read_whole(file.stream).decode("utf-8-sig", "replace"))
+            talk = parse_transcript(read_whole(file.stream).decode("utf-8-sig", "replace"))
             if talk is None:
                 raise Unreadable(
                     "looks like a text of 'Name: text' lines, but no two names come back in it"
                 )
             return [(talk, place.at(1))]
-        separator = separator_of(lines[0])
+        separator = find_separator(lines[0])
         if separator is not None:
             return csv_rows(file.stream, separator, place, bad, sure=named_columns)
-    return items_of(file.stream, place, bad)
+    return read_json(file.stream, place, bad)
 
 
-def from_values(
+def read_conversations(
     values: Values, formats: Formats, place: Place, bad: Report
 ) -> Iterator[Trajectory]:
     """The conversations of JSON values, wherever they are from; `bad` hears of unreadable ones."""
@@ -268,8 +274,8 @@ def _pieces_of_one(folder: str, files: list[str], asked: type[Reader] | None) ->
             continue
         path = str(Path(folder) / found[0])
         try:
-            with opened(path) as file:
-                values = [] if file.is_zip else values_in(file, place_of(path), ignore)
+            with open_log(path) as file:
+                values = [] if file.is_zip else read_values(file, file_place(path), ignore)
                 value, _ = next(iter(values), (None, None))
                 if isinstance(value, dict) and reader().matches(value):
                     return set(found)
@@ -285,11 +291,11 @@ def _is_log(path: str, asked: type[Reader] | None) -> bool:
         damage.append(reason)
 
     try:
-        with opened(path) as file:
+        with open_log(path) as file:
             if file.is_zip:
                 formats.of_archives().members(open_archive(file.stream))
                 return True
-            values = values_in(file, place_of(path), bad, named_columns=formats.named_columns)
+            values = read_values(file, file_place(path), bad, named_columns=formats.named_columns)
             for value, _ in formats.conversations(islice(values, LINES_TO_TRY)):
                 reader = formats.recognise(value)
                 if reader and reader.says_something(value):

@@ -20,8 +20,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from chimeralab.core.extras import need
-from chimeralab.readers.seam import STANDARD_INPUT, Place, Report, Unreadable, place_of
+from chimeralab.core.extras import require_extra
+from chimeralab.readers.seam import STANDARD_INPUT, Place, Report, Unreadable, file_place
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -29,14 +29,14 @@ else:
     from backports import zstd
 
 MAX_LINE = 64 << 20
-MOST_MEMORY = 4 << 30
+MAX_MEMORY = 4 << 30
 BYTES_OF_A_VALUE = 72  # of a short list, object, text or number, with its place in what holds it
 HEAD = 4096
 MAX_WHOLE = 1 << 30
 CHUNK = 1 << 16
 # A log of loops may well shrink to a thousandth, so a small one is read however it is packed.
 FREE_EXPANSION = 64 << 20
-MOST_EXPANSION = 100
+MAX_EXPANSION = 100
 # One byte of zstd can stand for 32 kB, and a decompressor hands out all it has: feed it little.
 ZSTD_CHUNK = 1 << 10
 
@@ -60,7 +60,7 @@ class ByteStream(io.RawIOBase):
         return size
 
 
-def stream_of(pieces: Iterator[bytes]) -> BinaryIO:
+def as_stream(pieces: Iterator[bytes]) -> BinaryIO:
     return io.BufferedReader(ByteStream(pieces), CHUNK)
 
 
@@ -99,7 +99,7 @@ def from_utf16(wide: BinaryIO) -> Iterator[bytes]:
         raise Unreadable(f"not UTF-16 text ({error})") from None
 
 
-class Packed:
+class CompressedStream:
     """A packed stream, unpacked until it is more than what was read of it can honestly hold."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -115,15 +115,15 @@ class Packed:
         total = 0
         for piece in by(cast("BinaryIO", self)):
             total += len(piece)
-            refuse_bomb(self._read, total)
+            check_expansion(self._read, total)
             yield piece
 
 
-def refuse_bomb(packed: int, unpacked: int) -> None:
+def check_expansion(packed: int, unpacked: int) -> None:
     """Raise when so few packed bytes give so many that reading on could fill the memory."""
-    if unpacked > FREE_EXPANSION and unpacked > packed * MOST_EXPANSION:
+    if unpacked > FREE_EXPANSION and unpacked > packed * MAX_EXPANSION:
         raise Unreadable(
-            f"unpacks to more than {FREE_EXPANSION >> 20} MB and over {MOST_EXPANSION} times its "
+            f"unpacks to more than {FREE_EXPANSION >> 20} MB and over {MAX_EXPANSION} times its "
             "size; unpack it yourself if it is meant to be read"
         )
 
@@ -153,7 +153,7 @@ NO_LOGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class LogFile:
     """An open log: UTF-8 text, or a zip archive or Parquet file that can be searched."""
 
     stream: BinaryIO
@@ -166,13 +166,13 @@ class Opened:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[Opened]:
+def open_log(path: str) -> Iterator[LogFile]:
     with ExitStack() as closing:
         try:
             if path == STANDARD_INPUT:
                 file: BinaryIO = sys.stdin.buffer
             elif "://" in path:
-                need("parquet")
+                require_extra("parquet")
                 from pyarrow.fs import FileSystem  # noqa: PLC0415 - large, for addresses alone
 
                 files, inside = FileSystem.from_uri(path)
@@ -180,33 +180,33 @@ def opened(path: str) -> Iterator[Opened]:
                 file = closing.enter_context(found)
             else:
                 file = closing.enter_context(Path(path).open("rb"))
-            recognised = _recognised(file)
+            recognised = _detect(file)
         except OSError as error:
-            raise place_of(path).error(f"can't be opened: {error.strerror or error}") from None
+            raise file_place(path).error(f"can't be opened: {error.strerror or error}") from None
         yield recognised
 
 
-def _recognised(file: BinaryIO) -> Opened:
+def _detect(file: BinaryIO) -> LogFile:
     head, stream = _with_head(file)
     unpack = next((PACKED[magic] for magic in PACKED if head.startswith(magic)), None)
     is_packed = unpack is not None
     if unpack is not None:
-        head, stream = _with_head(stream_of(Packed(stream).unpack(unpack)))
+        head, stream = _with_head(as_stream(CompressedStream(stream).unpack(unpack)))
     if not head:
         raise Unreadable("is empty")
     if head.startswith((*ZIP, PARQUET)):
         searchable = stream if stream.seekable() else io.BytesIO(read_whole(stream))
         is_parquet = head.startswith(PARQUET)
-        return Opened(searchable, head, not is_parquet, is_parquet, is_packed)
+        return LogFile(searchable, head, not is_parquet, is_parquet, is_packed)
     if head.startswith(UTF16):
-        head, stream = _with_head(stream_of(from_utf16(stream)))
-        return Opened(stream, head, is_unpacked=True)
+        head, stream = _with_head(as_stream(from_utf16(stream)))
+        return LogFile(stream, head, is_unpacked=True)
     for magic, advice in NO_LOGS.items():
         if head.startswith(magic):
             raise Unreadable(advice)
     if b"\0" in head:
         raise Unreadable("is not a text log")
-    return Opened(stream, head, is_unpacked=is_packed)
+    return LogFile(stream, head, is_unpacked=is_packed)
 
 
 def _with_head(stream: BinaryIO) -> tuple[bytes, BinaryIO]:
@@ -215,7 +215,7 @@ def _with_head(stream: BinaryIO) -> tuple[bytes, BinaryIO]:
     if stream.seekable():
         stream.seek(-len(head), io.SEEK_CUR)
         return head, stream
-    return head, stream_of(chain([head], _chunks(stream, CHUNK)))
+    return head, as_stream(chain([head], _chunks(stream, CHUNK)))
 
 
 def read_whole(stream: BinaryIO) -> bytes:
@@ -248,7 +248,7 @@ def open_archive(stream: BinaryIO) -> zipfile.ZipFile:
         size = stream.seek(0, io.SEEK_END)
     except _DAMAGE as error:
         raise Unreadable(f"the zip archive is damaged or not complete ({error})") from None
-    refuse_bomb(size, sum(member.file_size for member in archive.infolist()))
+    check_expansion(size, sum(member.file_size for member in archive.infolist()))
     return archive
 
 
@@ -268,7 +268,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
         name_size, extra_size = struct.unpack("<HH", file.read(30)[26:30])
         file.seek(name_size + extra_size, io.SEEK_CUR)
         packed = io.BytesIO(file.read(member.compress_size))
-        data = stream_of(from_zstd(packed)).read(member.file_size + 1)
+        data = as_stream(from_zstd(packed)).read(member.file_size + 1)
     except Unreadable:
         raise
     except _DAMAGE as error:
@@ -286,26 +286,26 @@ _DECODER = json.JSONDecoder(
 _BLANKS = re.compile(r"[ \t\r\n]*")
 
 
-def value_of(raw: bytes) -> Any:
+def parse_value(raw: bytes) -> Any:
     """The one JSON value that the text holds.
 
-    >>> value_of(b'{"turns": ["Hi"], "score": NaN}')
+    >>> parse_value(b'{"turns": ["Hi"], "score": NaN}')
     {'turns': ['Hi'], 'score': None}
     """
-    _refuse_to_fill_memory(raw)
+    _check_memory(raw)
     try:
         return _DECODER.decode(raw.decode())
     except (ValueError, RecursionError) as error:
-        raise _explained(error) from None
+        raise _explain(error) from None
 
 
-def values_of(raw: bytes) -> Iterator[tuple[Any, int]]:
+def parse_values(raw: bytes) -> Iterator[tuple[Any, int]]:
     """JSON values that follow one another over any number of lines, each with its first line.
 
-    >>> list(values_of(b'{"id":\\n 1}\\n[2]'))
+    >>> list(parse_values(b'{"id":\\n 1}\\n[2]'))
     [({'id': 1}, 1), ([2], 3)]
     """
-    _refuse_to_fill_memory(raw)
+    _check_memory(raw)
     try:
         text = raw.decode()
         line, end = 1, 0
@@ -316,20 +316,19 @@ def values_of(raw: bytes) -> Iterator[tuple[Any, int]]:
             line += text.count("\n", start, after)
             end = after
     except (ValueError, RecursionError) as error:
-        raise _explained(error) from None
+        raise _explain(error) from None
 
 
-def _refuse_to_fill_memory(raw: bytes) -> None:
+def _check_memory(raw: bytes) -> None:
     """Raise where JSON, empty lists at worst, would take many times its size as values."""
     values = sum(raw.count(mark) for mark in (b"[", b"{", b",", b":"))
-    if 3 * len(raw) + BYTES_OF_A_VALUE * values > MOST_MEMORY:
+    if 3 * len(raw) + BYTES_OF_A_VALUE * values > MAX_MEMORY:
         raise Unreadable(
-            f"would take more than {MOST_MEMORY >> 30} GB of memory; write one conversation "
-            "per line"
+            f"would take more than {MAX_MEMORY >> 30} GB of memory; write one conversation per line"
         )
 
 
-def _explained(error: ValueError | RecursionError) -> Unreadable:
+def _explain(error: ValueError | RecursionError) -> Unreadable:
     match error:
         case RecursionError():
             return Unreadable("the JSON is nested too deeply")
@@ -344,23 +343,23 @@ def _explained(error: ValueError | RecursionError) -> Unreadable:
             return Unreadable("holds a whole number with too many digits to read")
 
 
-def items_of(stream: BinaryIO, place: Place, bad: Report) -> Iterator[tuple[Any, Place]]:
+def read_json(stream: BinaryIO, place: Place, bad: Report) -> Iterator[tuple[Any, Place]]:
     """Every value of a log. JSON Lines stream; a value over several lines is loaded whole."""
-    lines = lines_of(stream, place, bad)
+    lines = read_lines(stream, place, bad)
     start = list(islice(lines, 2))
-    if not goes_on(start):
-        yield from values_on(chain(start, lines), place, bad)
+    if not spans_lines(start):
+        yield from parse_lines(chain(start, lines), place, bad)
         return
     (first, number), (second, behind) = start
     blank_lines = b"\n" * (behind - number - 1)
     try:
-        for value, line in values_of(first + blank_lines + second + read_whole(stream)):
+        for value, line in parse_values(first + blank_lines + second + read_whole(stream)):
             yield value, place.at(line + number - 1)
     except Unreadable as problem:
         bad(str(problem), place.at(problem.line + number - 1))
 
 
-def goes_on(lines: Sequence[tuple[bytes, int]]) -> bool:
+def spans_lines(lines: Sequence[tuple[bytes, int]]) -> bool:
     """Whether a value goes on from one line to the next: no complete one ends or starts so."""
     if len(lines) < 2:
         return False
@@ -369,20 +368,20 @@ def goes_on(lines: Sequence[tuple[bytes, int]]) -> bool:
     return ends_open or second.lstrip().startswith((b",", b"]", b"}"))
 
 
-def values_on(
+def parse_lines(
     lines: Iterable[tuple[bytes, int]], place: Place, bad: Report
 ) -> Iterator[tuple[Any, Place]]:
     """The values of lines that hold one each."""
     for raw, number in lines:
         try:
-            value = value_of(raw)
+            value = parse_value(raw)
         except Unreadable as problem:
             bad(str(problem), place.at(number))
         else:
             yield value, place.at(number)
 
 
-def lines_of(
+def read_lines(
     stream: BinaryIO, place: Place, bad: Report, number: int = 1
 ) -> Iterator[tuple[bytes, int]]:
     """The lines that are not blank, counted from `number`."""

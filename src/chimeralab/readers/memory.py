@@ -14,17 +14,17 @@ from typing import Any, NoReturn, Protocol, TypeGuard
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.records import Call, Trajectory, Turn
 from chimeralab.readers.agents import is_langchain, langchain_message
-from chimeralab.readers.chat import ChatMessage, Content, message_of
+from chimeralab.readers.chat import ChatMessage, Content, parse_message
 from chimeralab.readers.formats import UNKNOWN, Formats
-from chimeralab.readers.reading import from_values
+from chimeralab.readers.logs import read_conversations
 from chimeralab.readers.seam import Place, Unreadable
-from chimeralab.readers.tables import WHOLE, RowPerTurn, cell_value, guessed
+from chimeralab.readers.tables import WHOLE, RowPerTurn, cell_value, guess_columns
 
 TAKEN = (
     "a list of texts, of messages with role and content, of LangChain messages or of Turns,"
     " a Trajectory, or a DataFrame of pandas or polars"
 )
-MOST_COLUMNS = 12
+MAX_COLUMNS = 12
 
 
 class DataFrame(Protocol):
@@ -41,10 +41,10 @@ def is_frame(held: Any) -> TypeGuard[DataFrame]:
     return all(hasattr(held, name) for name in ("to_dict", "shape", "columns"))
 
 
-def conversation_in(held: Any, name: str = "conversation") -> Trajectory:
+def parse_conversation(held: Any, name: str = "conversation") -> Trajectory:
     """One conversation, however it is held; an `InputError` says what can't be taken for one.
 
-    >>> talk = conversation_in([{"role": "user", "content": "Hi"}])
+    >>> talk = parse_conversation([{"role": "user", "content": "Hi"}])
     >>> talk.turns[0].text, talk.turns[0].speaker
     ('Hi', 'user')
     """
@@ -54,11 +54,11 @@ def conversation_in(held: Any, name: str = "conversation") -> Trajectory:
     if all(isinstance(item, str) for item in items):
         return Trajectory(name, tuple(map(Turn, items)))
     if all(isinstance(item, Turn) for item in items):
-        return Trajectory(name, tuple(map(checked_turn, items)))
+        return Trajectory(name, tuple(map(check_turn, items)))
     messages = [_fields(item, n) for n, item in enumerate(items)]
     place = Place("these messages", name, line=1)
     try:
-        found = list(islice(from_values([(messages, place)], Formats(), place, _raise), 2))
+        found = list(islice(read_conversations([(messages, place)], Formats(), place, _raise), 2))
     except LogError as error:
         item, _, reason = error.reason.rpartition(f": {UNKNOWN}: ")
         if item:  # as a log, it would be a list of conversations
@@ -70,10 +70,10 @@ def conversation_in(held: Any, name: str = "conversation") -> Trajectory:
     return replace(found[0], id=name, source=None)
 
 
-def conversations_in(frame: DataFrame) -> Iterator[Trajectory]:
+def parse_frame(frame: DataFrame) -> Iterator[Trajectory]:
     """The conversations of a frame: one in each row, or a turn in each, or a text in each."""
     names = list(map(str, frame.columns))
-    columns = guessed(dict.fromkeys(names))
+    columns = guess_columns(dict.fromkeys(names))
     held: Any = frame
     of_polars = hasattr(held, "iter_rows")
     cells = held.iter_rows() if of_polars else held.itertuples(index=False, name=None)
@@ -82,7 +82,7 @@ def conversations_in(frame: DataFrame) -> Iterator[Trajectory]:
     ]
     whole = any(isinstance(row.get(n), list) for n in names if n.lower() in WHOLE for row in rows)
     if not whole and "text" not in columns:
-        listed = ", ".join(map(repr, names[:MOST_COLUMNS])) or "none"
+        listed = ", ".join(map(repr, names[:MAX_COLUMNS])) or "none"
         raise InputError(
             "no column of this DataFrame is known to hold texts or messages; rename the one that"
             f" does to 'text' or 'messages' (its columns: {listed})"
@@ -94,27 +94,27 @@ def conversations_in(frame: DataFrame) -> Iterator[Trajectory]:
     place = Place("frame", "frame")
     values = ((row, place.at(n)) for n, row in enumerate(rows, start=1))
     try:
-        for found in from_values(values, Formats(reader), place, _raise):
+        for found in read_conversations(values, Formats(reader), place, _raise):
             yield replace(found, source=None)
     except LogError as error:
         raise InputError(f"row {error.line} of the DataFrame: {error.reason}") from None
 
 
-def message_in(held: Any) -> ChatMessage:
+def parse_any_message(held: Any) -> ChatMessage:
     """One message: a text, a `Turn`, or a message as a dict or an object."""
     if isinstance(held, str):
         return ChatMessage(Turn(held), Content(held))
     if isinstance(held, Turn):
-        calls = tuple((None, call) for call in checked_turn(held).calls)
+        calls = tuple((None, call) for call in check_turn(held).calls)
         return ChatMessage(held, Content(held.text, bool(calls), calls))
     try:
         fields = _fields(held, None)
-        return (langchain_message if is_langchain(fields) else message_of)(fields, "message")
+        return (langchain_message if is_langchain(fields) else parse_message)(fields, "message")
     except Unreadable as error:
         raise InputError(f"this message can't be read: {error}") from None
 
 
-def checked_turn(turn: Turn) -> Turn:
+def check_turn(turn: Turn) -> Turn:
     """A turn whose text is one and whose calls are calls: records don't look at what they get."""
     if not isinstance(turn.text, str):
         raise InputError(f"the text of a Turn is {type(turn.text).__name__}, not str")
