@@ -11,12 +11,12 @@ from typing import Any
 
 from benchmarks.table import Result, keep
 from chimeralab.models.phantom import line
-from chimeralab.runner import Said, Talk
+from chimeralab.runner import Talk, TurnRecord
 from chimeralab.study import Store, Study
 from chimeralab.study.database import open_to_write, transaction
-from chimeralab.study.detecting import detect_study
 from chimeralab.study.folder import new_study
 from chimeralab.study.lock import link, opening, resolve
+from chimeralab.study.verdicts import detect_study
 
 COMMAND = "python -m benchmarks.speed.report"
 SENTENCES_A_TURN = 8
@@ -50,7 +50,7 @@ def made_study(folder: Path) -> Study:
     study = Study(folder)
     study.freeze()
     with closing(Store(study.store_path)) as store:
-        store.keep(resolved=json.dumps(resolve(study.plan)), lock=study.lock.sha256)
+        store.write_notes(resolved=json.dumps(resolve(study.plan)), lock=study.lock.sha256)
         store.enter_talks(study.talks)
         run = store.begin_run(study.lock.sha256, {})
         store.end_run(None)
@@ -77,7 +77,7 @@ def _enter(db: Any, talk: Talk, run: int) -> None:
     )
 
 
-def _attempts(db: Any, talk: Talk, turn: Said, run: int, rng: random.Random) -> int:
+def _attempts(db: Any, talk: Talk, turn: TurnRecord, run: int, rng: random.Random) -> int:
     """The answer, and now and then a failure before it."""
     outcomes = ["server"] * (rng.random() < 0.01) + ["answered"]
     for outcome in outcomes:
@@ -100,12 +100,12 @@ def _course(talk: Talk, rng: random.Random) -> Iterator[bool]:
         yield looping
 
 
-def _said(talk: Talk, looping: list[bool], rng: random.Random) -> Iterator[Said]:
+def _said(talk: Talk, looping: list[bool], rng: random.Random) -> Iterator[TurnRecord]:
     text = ""
     for number, stuck in enumerate(looping, start=1):
         text = text if stuck and text else _text(rng)
         speaker = talk.speakers[talk.slot(number)]
-        yield Said(number, speaker.name, speaker.model, text, "stop")
+        yield TurnRecord(number, speaker.name, speaker.model, text, "stop")
 
 
 def _text(rng: random.Random) -> str:

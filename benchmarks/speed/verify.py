@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.speed.report import made_study
 from benchmarks.table import Result, keep
 from chimeralab.embedding import encoder
-from chimeralab.study.detecting import detect_study
+from chimeralab.study.verdicts import detect_study
 from chimeralab.study.verify import verify_study
 
 COMMAND = "python -m benchmarks.speed.verify"

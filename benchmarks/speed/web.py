@@ -24,7 +24,7 @@ from starlette.testclient import TestClient
 from benchmarks.table import Result, keep
 from chimeralab.models.phantom import line
 from chimeralab.models.seam import Reply, Request
-from chimeralab.runner import Answer, Said, Talk
+from chimeralab.runner import Answer, Talk, TurnRecord
 from chimeralab.study import Store, Study
 from chimeralab.web.app import Site, application
 from chimeralab.web.safety import AllowedHosts, SecurityMiddleware, owner_auth
@@ -193,7 +193,7 @@ def event_delays(folder: Path) -> list[float]:
 
 
 def _delay(store: Store, talk: Talk, turn: int, seen: dict[str, float]) -> float:
-    said = Said(turn, "m", "m", line(0, "x", turn), "stop")
+    said = TurnRecord(turn, "m", "m", line(0, "x", turn), "stop")
     attempt = store.open_attempt("m", Request((), conversation=talk.id, turn=turn))
     store.add_turn(attempt, talk, said, Answer("answered", None, Reply(said.text), 0.0, 0.1))
     written = time.perf_counter()

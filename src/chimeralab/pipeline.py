@@ -12,10 +12,10 @@ from chimeralab.rating.ratings import Rating
 from chimeralab.rating.study_audit import audit_study
 from chimeralab.runner import Subscriber
 from chimeralab.study import RunOptions, RunSummary, Study, run_study
-from chimeralab.study.detecting import detect_study
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.export import Format, export_study
 from chimeralab.study.lock import Lock
+from chimeralab.study.verdicts import detect_study
 from chimeralab.study.verify import Verification, verify_study
 
 if TYPE_CHECKING:

@@ -105,5 +105,5 @@ def test_a_run_killed_at_random_moments_has_every_turn_once(tmp_path: Path) -> N
 def test_a_runner_that_is_killed_leaves_the_study_free(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study")
     run_and_kill(study, quick_processes(), answers=3, waiting=1)
-    with study.occupied():
+    with study.run_lock():
         pass

@@ -19,8 +19,8 @@ from chimeralab.rating.rater_checks import check_rater
 from chimeralab.rating.study_audit import audit_study
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.chain import next_head
-from chimeralab.study.detecting import detect_study
 from chimeralab.study.lock import make_lock, write_lock
+from chimeralab.study.verdicts import detect_study
 from chimeralab.study.verify import verify_study
 from tests.e2e.servers.named_server import NamedServer
 from tests.plans import SELFPLAY, Files, changed
@@ -345,7 +345,7 @@ def test_quick_leaves_out_the_vectors_and_says_so(
     chimera: Callable[..., Any], study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "chimeralab.study.detecting.study_encoder", lambda: pytest.fail("an encoder was opened")
+        "chimeralab.study.verdicts.study_encoder", lambda: pytest.fail("an encoder was opened")
     )
     ran = chimera("verify", study.path, "--quick", "--json")
     assert ran.code == 0

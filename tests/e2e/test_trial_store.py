@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chimeralab import pipeline
-from chimeralab.runner import Brake, MemoryJournal, Room, converse_all
+from chimeralab.runner import Brake, MemoryJournal, RunContext, converse_all
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.export import TABLES, export_study
 from chimeralab.study.verify import verify_study
@@ -179,7 +179,7 @@ def test_twenty_studies_give_the_same_rows_through_the_store_and_in_memory(
     assert pipeline.run(study, RunOptions(watch=False)).complete
     journal = MemoryJournal()
     subject = study.plan.models["p"].part.settings.open()
-    room = Room({"p": subject}, journal, Brake())
+    room = RunContext({"p": subject}, journal, Brake())
     asyncio.run(converse_all(study.talks, room, concurrency=4))
     assert list(load_trials(study)) == [
         row for talk in study.talks for row in journal.rows[talk.id]

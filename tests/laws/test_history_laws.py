@@ -1,4 +1,4 @@
-"""What holds of every speaker's view, whatever the conversation."""
+"""What holds of every speaker's visible_messages, whatever the conversation."""
 
 from itertools import pairwise
 
@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.models.seam import Sampling
-from chimeralab.runner import Prompt, Rules, Said, Speaker, Talk
-from chimeralab.runner.asking import view
+from chimeralab.runner import Prompt, Rules, Speaker, Talk, TurnRecord
+from chimeralab.runner.converse import visible_messages
 from chimeralab.runner.interventions import Ask
 
 views = st.fixed_dictionaries(
@@ -25,10 +25,10 @@ def messages_of(case):
     sampling = Sampling()
     cast = tuple(Speaker(f"s{n}", "m", sampling, case["system"]) for n in range(case["speakers"]))
     talk = Talk("c", Prompt("p", "<0>"), 1, cast, Rules(seed_visible=case["seed_visible"]), 0)
-    said = [Said(n, "", "m", f"<{n}>", "stop") for n in range(1, case["turn"])]
+    said = [TurnRecord(n, "", "m", f"<{n}>", "stop") for n in range(1, case["turn"])]
     first_shown = max(1, min(case["hidden"], case["turn"] - 1))
     ask = Ask(case["turn"], talk.slot(case["turn"]), len(cast), "m", sampling, first_shown)
-    return talk, ask, view(talk, ask, said)
+    return talk, ask, visible_messages(talk, ask, said)
 
 
 @given(views)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Part, PartLoader
 from chimeralab.models.seam import Sampling
-from chimeralab.runner import Prompt, Rules, Said, Speaker
-from chimeralab.study.folder import planned_talks
+from chimeralab.runner import Prompt, Rules, Speaker, TurnRecord
+from chimeralab.study.folder import plan_talks
 from chimeralab.study.lock import differences, digest, link, opening
 from chimeralab.study.plan import About, Condition, Plan, RunTable, make_plan
 
@@ -42,19 +42,19 @@ def plans(draw):
 
 @given(plans())
 def test_every_conversation_is_planned_once(plan):
-    ids = [talk.id for talk in planned_talks(plan)]
+    ids = [talk.id for talk in plan_talks(plan)]
     assert len(ids) == len(set(ids))
     assert len(ids) == len(plan.conditions) * len(plan.prompts) * plan.conversation.repeats
 
 
 @given(plans())
 def test_the_order_depends_on_the_plan_alone(plan):
-    assert planned_talks(plan) == planned_talks(plan)
+    assert plan_talks(plan) == plan_talks(plan)
 
 
 @given(plans())
 def test_interleaved_conditions_stand_next_to_each_other(plan):
-    talks = planned_talks(plan)
+    talks = plan_talks(plan)
     if plan.run.interleave:
         blocks = [list(b) for _, b in groupby(talks, lambda talk: (talk.prompt.id, talk.repeat))]
         assert {len(block) for block in blocks} == {len(plan.conditions)}
@@ -64,7 +64,7 @@ def test_interleaved_conditions_stand_next_to_each_other(plan):
 
 @given(plans(), st.integers(1, 40), st.integers(0, 3))
 def test_every_turn_and_every_redraw_of_it_has_its_own_seed(plan, turn, draw):
-    talk = planned_talks(plan)[0]
+    talk = plan_talks(plan)[0]
     seeds = {
         talk.seed_for(turn, draw),
         talk.seed_for(turn + 1, draw),
@@ -137,7 +137,7 @@ texts = st.lists(st.text(max_size=8), min_size=2, max_size=8)
 def chained(turns):
     hashes = [opening("talk", Prompt("p", "text"))]
     for number, text in enumerate(turns, start=1):
-        hashes.append(link(hashes[-1], Said(number, "s", "m", text, "stop")))
+        hashes.append(link(hashes[-1], TurnRecord(number, "s", "m", text, "stop")))
     return hashes
 
 

@@ -35,9 +35,9 @@ from chimeralab.rating.audit import JSON, MARKDOWN
 from chimeralab.rating.study_audit import FOLDER, VALIDITY
 from chimeralab.report.files import require_run, write_report
 from chimeralab.study import Study
-from chimeralab.study.detecting import stored_detections
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.export import copy_records, export_study, write_conversations
+from chimeralab.study.verdicts import load_detections
 
 # What the author completes; edited, it is kept when the bundle is made again.
 OWN: dict[str, Callable[[Study], str]] = {CITATION: citation, "datasheet.md": datasheet}
@@ -113,7 +113,7 @@ def write_derived(study: Study, folder: Path) -> None:
 def _refuse_unjudged(study: Study) -> None:
     if not study.plan.kind.judged:
         return
-    judged = {row["id"] for row in stored_detections(study)}
+    judged = {row["id"] for row in load_detections(study)}
     with study.archive() as archive:
         waiting = [talk["id"] for talk in archive.talks() if talk["turns"]]
     missing = len(set(waiting) - judged)

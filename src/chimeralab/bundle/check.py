@@ -14,7 +14,7 @@ from chimeralab.bundle.manifest import MANIFEST, bundle_hash, hashes_of, read_ma
 from chimeralab.core.errors import InputError
 from chimeralab.report.files import write_report
 from chimeralab.study import Study
-from chimeralab.study.detecting import Finding, Recomputed
+from chimeralab.study.verdicts import CheckResult, Finding
 from chimeralab.study.verify import Verification
 from chimeralab.version import __version__
 
@@ -45,7 +45,7 @@ def verify_bundle(study: Study, *, quick: bool = False, expect: str | None = Non
         again = _recreate(Study(study.path), quick=quick)
     except InputError as error:
         problem = Finding("the report", f"it can't be made again: {error}")
-        again = Recomputed((problem,))
+        again = CheckResult((problem,))
     named = {each.place for each in changed}
     derived = (each for each in again.findings if each.place not in named)
     return replace(
@@ -83,12 +83,12 @@ def _read_version(folder: Path) -> str:
         return "of an unknown version"
 
 
-def _recreate(study: Study, *, quick: bool) -> Recomputed:
+def _recreate(study: Study, *, quick: bool) -> CheckResult:
     """Make the files again that follow from the records, and compare what they say."""
     made = _read_version(study.path)
     if made != __version__:
         aside = f"what chimera-lab {made} made of the records, beyond its hashes"
-        return Recomputed(unchecked=(aside,))
+        return CheckResult(unchecked=(aside,))
     what, aside = "tables and texts", "the report, beyond its hashes (--quick)"
     with TemporaryDirectory() as temporary:
         again = Path(temporary)
@@ -103,7 +103,7 @@ def _recreate(study: Study, *, quick: bool) -> Recomputed:
         what, aside = f"{what} but for its page", f"the page of the report and its {aside}"
         wrong = [name for name in wrong if name not in (SOFTWARE, PAGE)]
     findings = (Finding(name, "it is not what the records of the bundle give") for name in wrong)
-    return Recomputed(tuple(findings), (f"{what}, made again from the records",), (aside,))
+    return CheckResult(tuple(findings), (f"{what}, made again from the records",), (aside,))
 
 
 def _alike(stored: Path, again: Path) -> bool:

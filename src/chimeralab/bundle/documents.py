@@ -14,7 +14,7 @@ from chimeralab.core.text import escape_markdown
 from chimeralab.embedding.encoder import MODEL
 from chimeralab.report.files import models_table, software_table
 from chimeralab.study import Study, flow
-from chimeralab.study.export import TABLES, sealed_items
+from chimeralab.study.export import TABLES, find_sealed_items
 from chimeralab.study.lock import resolve
 from chimeralab.version import __version__
 
@@ -65,7 +65,7 @@ def readme(study: Study) -> str:
     order = {name: place for place, name in enumerate(_load_toml("files.toml"))}
     listed = sorted({*names, *later}, key=lambda name: (order.get(name, len(order) / 2), name))
     return _render(
-        study, "bundle/README.md", names=listed, describe=describe, sealed=sealed_items(study)
+        study, "bundle/README.md", names=listed, describe=describe, sealed=find_sealed_items(study)
     )
 
 

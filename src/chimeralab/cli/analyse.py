@@ -154,13 +154,13 @@ def take_runs(path: Path, study: "Study | None") -> tuple[Runs, Outcomes]:
         return read_runs(path), EXPLORATORY
     from chimeralab import pipeline  # noqa: PLC0415
     from chimeralab.detection.verdict import from_json  # noqa: PLC0415
-    from chimeralab.study.detecting import stored_detections  # noqa: PLC0415
+    from chimeralab.study.verdicts import load_detections  # noqa: PLC0415
 
     pipeline.detect(study)
     if study.lock is None:
         say("this study was not locked: nothing in it was declared before the runs")
     warn_unverified(study)
-    detections = [from_json(row) for row in stored_detections(study)]
+    detections = [from_json(row) for row in load_detections(study)]
     runs = load_runs(study, detections, str(study.path))
     return runs, study.plan.extras.get("outcomes", Outcomes())
 
@@ -200,7 +200,7 @@ def _analyse_trial(study: "Study", options: dict[str, Any]) -> None:
     if foreign:
         raise InputError(f"--{foreign[0]} is about self-play, not about a trial; leave it out")
     given = {n: options[n] for n in ("seed", "resamples") if options[n] is not None}
-    if study.checked_lock() is None:
+    if study.check_lock() is None:
         say("this study was not locked: nothing in it was declared before the runs")
     result = pipeline.analyse_trial(study, Estimates(study, renew=True, tell=say), **given)
     if options["json"]:

@@ -223,7 +223,7 @@ def judge_study(detector: LockedRule, options: dict[str, Any]) -> Judging:
     from chimeralab import pipeline  # noqa: PLC0415
     from chimeralab.rating.study_audit import reliability, scope_of  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
-    from chimeralab.study.detecting import stored_detections  # noqa: PLC0415
+    from chimeralab.study.verdicts import load_detections  # noqa: PLC0415
 
     given = [name for name in ("format", "speaker", "no_vectors") if options[name]]
     given += ["detector"] if options["which"] != "both" else []
@@ -238,7 +238,7 @@ def judge_study(detector: LockedRule, options: dict[str, Any]) -> Judging:
 
     def verdicts() -> Iterator[tuple[Detection, str | None, str | None]]:
         field = options["group_by"]
-        for detection in map(from_json, stored_detections(study)):
+        for detection in map(from_json, load_detections(study)):
             group = str(detection.metadata.get(field, NO_FIELD.format(field))) if field else None
             yield detection, group, str(detection.metadata["prompt"])
 

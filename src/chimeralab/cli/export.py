@@ -55,12 +55,12 @@ def export(path: Path, kind: Any, folder: Path) -> None:
     # Imported here: the analysis is slow to import, and only this command needs it.
     from chimeralab.rating.raters import list_raters  # noqa: PLC0415
     from chimeralab.report.named_numbers import load_numbers, write_numbers  # noqa: PLC0415
-    from chimeralab.study.export import sealed_items  # noqa: PLC0415
+    from chimeralab.study.export import find_sealed_items  # noqa: PLC0415
 
     records = pipeline.export(study, kind, folder)
     for written in (*records, *write_numbers(folder, load_numbers(study, say))):
         click.echo(f"wrote {written}")
-    if kind != "jsonl" and list_raters(study) and sealed_items(study):
+    if kind != "jsonl" and list_raters(study) and find_sealed_items(study):
         say(SEALED)
     warn_unverified(study)
     click.echo(f"root hash {study.root}")

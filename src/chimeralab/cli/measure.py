@@ -129,7 +129,7 @@ def _study(path: Path) -> tuple[Iterator[TrialRow], MetricWeights]:
     from chimeralab.trial.store import load_trials, trial_plan  # noqa: PLC0415
 
     study = Study(path)
-    study.checked_lock()
+    study.check_lock()
     return load_trials(study), trial_plan(study).weights
 
 

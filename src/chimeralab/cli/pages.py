@@ -160,7 +160,7 @@ def print_standing(path: Path) -> None:
 
     study = Study(path)
     about = study.plan.study
-    lock = study.checked_lock()
+    lock = study.check_lock()
     click.echo(sanitize(f"{about.name}: {about.question}" if about.question else about.name))
     click.echo(f"locked, sha256 {lock.sha256}" if lock else "not locked: exploratory")
     if not study.store_path.exists():

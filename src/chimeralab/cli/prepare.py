@@ -51,7 +51,7 @@ def check(path: Path, offline: bool, allow_code: bool | None, as_json: bool) -> 
     It also checks that every model answers one short question.
     """
     study = Study(path, ask_consent(allow_code))
-    study.checked_lock()
+    study.check_lock()
 
     async def first_answers() -> tuple[FirstAnswer, ...]:
         async with open_models(study.plan, study.path) as models:

@@ -30,7 +30,7 @@ from chimeralab.core.records import plain_value
 from chimeralab.core.result_words import MARK
 from chimeralab.runner import (
     AttemptFailed,
-    Intervened,
+    Intervention,
     News,
     RunStarted,
     Subscriber,
@@ -54,7 +54,7 @@ NAMES: dict[type, str] = {
     RunStarted: "run_started",
     TurnStored: "turn_stored",
     AttemptFailed: "attempt_failed",
-    Intervened: "intervened",
+    Intervention: "intervened",
     TalkEnded: "talk_ended",
 }
 
@@ -195,7 +195,7 @@ class RunProgress:
             case AttemptFailed():
                 self.failed_attempts += 1
                 self.last_failure = sanitize(f"{news.talk}: {news.outcome}: {news.reason}")
-            case Intervened():
+            case Intervention():
                 self.interventions += 1
             case TalkEnded():
                 self.turns_given_up += self.planned.turns_each - news.turns
@@ -296,8 +296,8 @@ def line_of(news: News) -> dict[str, Any]:
     >>> line_of(TalkEnded("control/ledger-1/1", "completed", 12, None))["event"]
     'talk_ended'
     """
-    if isinstance(news, Intervened):
-        return {"event": NAMES[Intervened], "talk": news.talk, **news.event.as_dict()}
+    if isinstance(news, Intervention):
+        return {"event": NAMES[Intervention], "talk": news.talk, **news.event.as_dict()}
     own = getattr(news, "as_event", None)  # of news that only one kind of study has
     if own is not None:
         line: dict[str, Any] = own()

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 from chimeralab.core.errors import InputError
 from chimeralab.core.text import redact
 from chimeralab.models.seam import (
-    DECLINED,
-    MORE_TOKENS,
-    NOT_TAKEN,
+    JSON_TOKENS,
+    NO_SCHEMA,
+    SCHEMA_REFUSED,
     FailureKind,
     Finish,
     ModelFailure,
     Reply,
     Request,
-    answer_in,
     answer_schema,
-    failure,
-    kind_of,
-    settle,
+    classify_status,
+    make_failure,
+    match_option,
+    parse_answer,
 )
 
 if TYPE_CHECKING:
@@ -74,13 +74,13 @@ class InspectModel:
         try:
             reply = _reply(await self._generate(request, held))
         except ModelFailure as refused:
-            if not held or refused.status not in DECLINED:
+            if not held or refused.status not in SCHEMA_REFUSED:
                 raise
-            self._in_words = NOT_TAKEN.format(who="the provider", why=refused)
+            self._in_words = NO_SCHEMA.format(who="the provider", why=refused)
             held, reply = (), _reply(await self._generate(request, ()))
         if held:
-            said = (answer_in(reply.text), reply.text.strip())
-            return settle(reply, said, held, "the provider")
+            said = (parse_answer(reply.text), reply.text.strip())
+            return match_option(reply, said, held, "the provider")
         return replace(reply, note=self._in_words) if request.options else reply
 
     async def _generate(self, request: Request, options: Sequence[str]) -> Any:
@@ -92,7 +92,7 @@ class InspectModel:
         messages = [kinds[message.role](content=message.content) for message in request.messages]
         drawn = request.sampling.as_dict() if self._send_sampling else {}
         if options:
-            drawn["max_tokens"] = request.sampling.max_tokens + MORE_TOKENS
+            drawn["max_tokens"] = request.sampling.max_tokens + JSON_TOKENS
             drawn["response_schema"] = self._inspect.ResponseSchema(
                 name="answer", json_schema=answer_schema(options), strict=True
             )
@@ -111,11 +111,11 @@ class InspectModel:
 
 def _reply(output: Any) -> Reply:
     if output.error:
-        raise failure("server", str(output.error))
+        raise make_failure("server", str(output.error))
     if not output.choices:
-        raise failure("bad_answer", "the answer has no choices")
+        raise make_failure("bad_answer", "the answer has no choices")
     if output.stop_reason == "model_length":
-        raise failure("overflow", "the history and the reply do not fit into the model's context")
+        raise make_failure("overflow", "history and reply exceed the model's context")
     usage, prompt_tokens = output.usage, None
     if usage is not None:
         # inspect-ai counts what a provider's cache took or gave apart from the rest.
@@ -140,7 +140,7 @@ def _failure(error: Exception, model: Any) -> ModelFailure:
     if not isinstance(status, int) or status < 400:
         status = None
     else:
-        kind = kind_of(status, words)
-    failed = failure(kind, f"{model} through inspect-ai: {words}")
+        kind = classify_status(status, words)
+    failed = make_failure(kind, f"{model} through inspect-ai: {words}")
     failed.status = status
     return failed

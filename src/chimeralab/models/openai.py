@@ -25,9 +25,9 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.text import redact
 from chimeralab.models.catalogue import Constraint, OpenAISettings
 from chimeralab.models.seam import (
-    DECLINED,
-    MORE_TOKENS,
-    NOT_TAKEN,
+    JSON_TOKENS,
+    NO_SCHEMA,
+    SCHEMA_REFUSED,
     FailureKind,
     Finish,
     ModelFailure,
@@ -35,12 +35,12 @@ from chimeralab.models.seam import (
     Reply,
     Request,
     Try,
-    answer_in,
     answer_schema,
-    failure,
-    kind_of,
-    settle,
-    with_sound_usage,
+    classify_status,
+    drop_invalid_usage,
+    make_failure,
+    match_option,
+    parse_answer,
 )
 
 # A hundred times the longest reply of any model; eight of them at once still fit in memory.
@@ -89,24 +89,24 @@ class OpenAIModel:
                 body = await self._ask(client, request, held_by)
             except ModelFailure as refused:
                 may_do_without = held_by != "off" and self._settings.constrain is None
-                if not may_do_without or refused.status not in DECLINED:
+                if not may_do_without or refused.status not in SCHEMA_REFUSED:
                     raise
                 held_by = "off"
-                self._in_words = NOT_TAKEN.format(who="the server", why=refused)
+                self._in_words = NO_SCHEMA.format(who="the server", why=refused)
                 body = await self._ask(client, request, held_by)
         finally:
             self._places.put_nowait(client)
         try:
             if tries.unread:
-                raise failure("bad_answer", tries.unread)
+                raise make_failure("bad_answer", tries.unread)
             reply = read_completion(body, _max_tokens(request, held_by))
         except ModelFailure as failed:
             tries.end(failed.kind)
             raise
         tries.end("ok")
         if held_by != "off":
-            said = answer_in(reply.text) if held_by == "json_schema" else reply.text.strip()
-            reply = settle(reply, (said,), request.options, "the server")
+            said = parse_answer(reply.text) if held_by == "json_schema" else reply.text.strip()
+            reply = match_option(reply, (said,), request.options, "the server")
         elif request.options and self._in_words:
             reply = replace(reply, note=self._in_words)
         return replace(
@@ -148,16 +148,16 @@ class OpenAIModel:
         elif isinstance(error, openai.APIConnectionError):
             kind, words = "connection", f"{where} can't be reached"
         elif isinstance(error, openai.APIStatusError):
-            kind = kind_of(error.status_code, error.response.text)
+            kind = classify_status(error.status_code, error.response.text)
             words = f"{where} answered {error.status_code}: {error.message}"
-        failed = failure(kind, words, self._keys)
+        failed = make_failure(kind, words, self._keys)
         failed.status = getattr(error, "status_code", None)
         return failed
 
 
 def _max_tokens(request: Request, held_by: Constraint) -> int:
     """A reply in JSON takes more tokens than the option that it holds."""
-    return request.sampling.max_tokens + (MORE_TOKENS if held_by == "json_schema" else 0)
+    return request.sampling.max_tokens + (JSON_TOKENS if held_by == "json_schema" else 0)
 
 
 def _constraining(held_by: Constraint, options: Sequence[str]) -> dict[str, Any]:
@@ -269,7 +269,7 @@ class WatchedClient(openai.DefaultAsyncHttpxClient):
             tries.end("timeout" if "Timeout" in type(error).__name__ else "connection")
             raise
         if response.status_code >= 300:
-            tries.end(kind_of(response.status_code, response.text))
+            tries.end(classify_status(response.status_code, response.text))
         return response
 
 
@@ -303,11 +303,11 @@ def unpacked(body: bytes | bytearray, encoding: str) -> bytes:
         try:
             data = zlib.decompressobj(wbits=47).decompress(data, LARGEST_BODY + 1)
         except zlib.error as error:
-            raise failure("bad_answer", f"the body can't be unpacked ({error})") from None
+            raise make_failure("bad_answer", f"the body can't be unpacked ({error})") from None
     elif encoding.strip().lower() not in {"", "identity"}:
-        raise failure("bad_answer", f"the body is packed with {encoding!r}, which is not read")
+        raise make_failure("bad_answer", f"the body is packed with {encoding!r}, which is not read")
     if len(data) > LARGEST_BODY:
-        raise failure("bad_answer", f"the body is larger than {LARGEST_BODY >> 20} MB")
+        raise make_failure("bad_answer", f"the body is larger than {LARGEST_BODY >> 20} MB")
     return data
 
 
@@ -346,10 +346,12 @@ def read_completion(body: str, max_tokens: int) -> Reply:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "the body"
-        raise failure("bad_answer", f"not a chat completion: {place}: {first['msg']}") from None
+        raise make_failure(
+            "bad_answer", f"not a chat completion: {place}: {first['msg']}"
+        ) from None
     choice = completion.choices[0]
     usage = completion.usage if isinstance(completion.usage, dict) else {}
-    counts = with_sound_usage(
+    counts = drop_invalid_usage(
         Reply(
             "",
             prompt_tokens=usage.get("prompt_tokens"),
@@ -359,7 +361,7 @@ def read_completion(body: str, max_tokens: int) -> Reply:
     length = counts.completion_tokens
     # A reply cut before its limit ran into the end of the context. Servers count within one.
     if choice.finish_reason == "length" and length is not None and length < max_tokens - 1:
-        raise failure(
+        raise make_failure(
             "overflow",
             f"the server cut the reply at {length} of {max_tokens} tokens: the history fills its "
             "context, or it allows no longer replies",
@@ -367,7 +369,7 @@ def read_completion(body: str, max_tokens: int) -> Reply:
     finish = _FINISH.get(choice.finish_reason, "other")
     text = choice.message.refusal or choice.message.content
     if text is None and finish != "refusal":
-        raise failure("bad_answer", "the content of the answer is null")
+        raise make_failure("bad_answer", "the content of the answer is null")
     return replace(
         counts,
         text=text or "",

@@ -51,7 +51,7 @@ class Sampling(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard(Record):
+class SubjectTurn(Record):
     """One turn for a subject that keeps its own memory: the newest message, and nothing before it.
 
     `gone` names the earlier turns that it must not remember meanwhile; `answer` is what it
@@ -68,7 +68,7 @@ class Request(Record):
     """One question to a model; `conversation` and `turn` say where it belongs.
 
     A `probe` is asked in a fork of the conversation. `key` is the solution, for subjects
-    whose behaviour is set in advance; no other model gets it. `heard` has every turn up to this
+    whose behaviour is set in advance; no other model gets it. `history` has every turn up to this
     one, for a subject that keeps its own memory. Where there are `options`, one of them is wanted
     as the whole reply: a model that can be held to that is, and any other answers as it likes.
     """
@@ -80,7 +80,7 @@ class Request(Record):
     turn: int = 0
     probe: str = ""
     key: Mapping[str, Any] | None = None
-    heard: tuple[Heard, ...] = ()
+    history: tuple[SubjectTurn, ...] = ()
     options: tuple[str, ...] = ()
 
     def blind(self, session: str) -> "Request":
@@ -105,21 +105,21 @@ class Reply(Record):
 
 
 # No context holds more, and the store takes no number that is much larger.
-MOST_TOKENS = 10**9
+MAX_TOKENS = 10**9
 
 
-def with_sound_usage(reply: Reply) -> Reply:
+def drop_invalid_usage(reply: Reply) -> Reply:
     """The reply without counts and costs that can't be: those are unknown, and noted.
 
-    >>> with_sound_usage(Reply("Hi.", prompt_tokens=10**25, completion_tokens=2)).prompt_tokens
-    >>> with_sound_usage(Reply("Hi.", completion_tokens=-5)).note
+    >>> drop_invalid_usage(Reply("Hi.", prompt_tokens=10**25, completion_tokens=2)).prompt_tokens
+    >>> drop_invalid_usage(Reply("Hi.", completion_tokens=-5)).note
     'completion_tokens -5 is not a count'
     """
     wrong: dict[str, Any] = {
         name: value
         for name in ("prompt_tokens", "completion_tokens")
         if (value := getattr(reply, name)) is not None
-        and not (type(value) is int and 0 <= value <= MOST_TOKENS)
+        and not (type(value) is int and 0 <= value <= MAX_TOKENS)
     }
     notes = [f"{name} {_shown(value)} is not a count" for name, value in wrong.items()]
     cost = reply.cost
@@ -182,17 +182,17 @@ _OVERFLOW = re.compile(
     r"context.?(length|size|window)|(prompt|input).{0,20}too long", re.IGNORECASE
 )
 _POLICY = re.compile(r"content.?(filter|policy|management policy)|moderation", re.IGNORECASE)
-_LONGEST_MESSAGE = 300
+_MAX_MESSAGE = 300
 
 
-def kind_of(status: int, words: str) -> FailureKind:
+def classify_status(status: int, words: str) -> FailureKind:
     """What the status of an answer without a reply means; a redirect is not followed.
 
-    >>> kind_of(400, "This model's maximum context length is 8192 tokens")
+    >>> classify_status(400, "This model's maximum context length is 8192 tokens")
     'overflow'
-    >>> kind_of(503, "context length")
+    >>> classify_status(503, "context length")
     'server'
-    >>> kind_of(302, "")
+    >>> classify_status(302, "")
     'bad_answer'
     """
     if status < 400:
@@ -204,21 +204,23 @@ def kind_of(status: int, words: str) -> FailureKind:
     return _BY_STATUS.get(status, "server")
 
 
-def failure(kind: FailureKind, words: str, keys: Mapping[str, str] | None = None) -> ModelFailure:
+def make_failure(
+    kind: FailureKind, words: str, keys: Mapping[str, str] | None = None
+) -> ModelFailure:
     """A failure whose message is short and holds none of the keys; see `redact`."""
     words = redact(words, keys)
-    if len(words) > _LONGEST_MESSAGE:
-        words = words[:_LONGEST_MESSAGE] + " …"
+    if len(words) > _MAX_MESSAGE:
+        words = words[:_MAX_MESSAGE] + " …"
     return ModelFailure(kind, words)
 
 
 # A reply can be held to the options of a question by a JSON schema, where a server or provider
 # takes one. It wants an object with one field, since few take a bare choice; this is what the
 # object takes beside the option.
-MORE_TOKENS = 16
+JSON_TOKENS = 16
 # A question with a schema that is answered so may do without it.
-DECLINED = (400, 404, 415, 422, 501)
-NOT_TAKEN = "{who} takes no JSON schema ({why})"
+SCHEMA_REFUSED = (400, 404, 415, 422, 501)
+NO_SCHEMA = "{who} takes no JSON schema ({why})"
 
 
 def answer_schema(options: Sequence[str]) -> dict[str, Any]:
@@ -231,10 +233,10 @@ def answer_schema(options: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def answer_in(text: str) -> str | None:
+def parse_answer(text: str) -> str | None:
     """The answer in an object as the schema wants it; None where there is no such object.
 
-    >>> answer_in('{"answer": "Rome"}'), answer_in("Rome")
+    >>> parse_answer('{"answer": "Rome"}'), parse_answer("Rome")
     ('Rome', None)
     """
     try:
@@ -245,7 +247,9 @@ def answer_in(text: str) -> str | None:
     return answer if isinstance(answer, str) else None
 
 
-def settle(reply: Reply, said: Iterable[str | None], options: Sequence[str], who: str) -> Reply:
+def match_option(
+    reply: Reply, said: Iterable[str | None], options: Sequence[str], who: str
+) -> Reply:
     """The reply as the option that was said; that it is none of them is noted."""
     chosen = next((text for text in said if text in options), None)
     if chosen is None:

@@ -130,7 +130,7 @@ class RatingService:
 
         Inviting someone again before they have handed in replaces their link and keeps their work.
         """
-        self.study.checked_lock()
+        self.study.check_lock()
         rater = normalize_rater_name(name)
         make_packet = self._adjudication_packet if task == "adjudicate" else self._rating_packet
         sample, key = make_packet(rater, candidates(self.study), only)

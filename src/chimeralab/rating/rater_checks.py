@@ -205,7 +205,7 @@ def check_rater(study: Study, name: str, only: str | None = None, seed: int = 0)
 
     `only` names a sample to check on; without one, some finished conversations are drawn.
     """
-    study.checked_lock()
+    study.check_lock()
     who = find_rater(study, name)
     if who.open is None:
         raise InputError(f"{name} is a {who.about.kind}; only programs and models can be attacked")
@@ -220,7 +220,7 @@ def check_rater(study: Study, name: str, only: str | None = None, seed: int = 0)
         wanted = [each for each in known if each in drawn]
     check = asyncio.run(_check(study, who, [known[each] for each in wanted]))
     with closing(Store(study.store_path)) as store:
-        store.keep(**{f"{CHECKS}{name} {check.at}": json.dumps(check.as_dict())})
+        store.write_notes(**{f"{CHECKS}{name} {check.at}": json.dumps(check.as_dict())})
     if check.stopped:
         raise InputError(check.stopped)
     return check

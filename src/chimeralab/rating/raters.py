@@ -299,7 +299,7 @@ def rate_study(
     publish: Callable[[Rating], None] = lambda rating: None,
 ) -> RatingSummary:
     """Have a rater rate what it has not rated yet; `only` names a sample to keep to."""
-    study.checked_lock()
+    study.check_lock()
     who = find_rater(study, name)
     if who.open is None:
         raise InputError(f"{name} is a {who.about.kind}: use `chimera rate packet` or `invite`")
@@ -342,7 +342,7 @@ def make_brake(study: Study, who: PlannedRater) -> Brake:
     run = study.plan.run
     most = run.max_cost if who.about.costs_money else None
     with closing(Store(study.store_path)) as store:
-        return Brake(max_cost=most, max_hours=run.max_hours, spent=store.spent())
+        return Brake(max_cost=most, max_hours=run.max_hours, spent=store.total_cost())
 
 
 def count_cost(brake: Brake, rating: Rating) -> None:
@@ -381,7 +381,7 @@ def export_study_packet(
     study: Study, folder: Path, only: str | None = None, seed: int = 0
 ) -> PacketKey:
     """Write a blinded packet for people; the key to it stays in the store."""
-    study.checked_lock()
+    study.check_lock()
     with open_store(study) as db:
         known, names = candidates(study), identifying_names(study)
         wanted = find_sample(study, only).ids if only else tuple(known)
@@ -395,7 +395,7 @@ def export_study_packet(
 
 def import_study_packet(study: Study, sheet: Path, rater: str) -> PacketRatings:
     """Store the labels of a filled sheet, all or none."""
-    study.checked_lock()
+    study.check_lock()
     who = find_rater(study, rater)
     if not who.about.needs_packet:
         raise InputError(f"--rater {rater}: say who filled the packet, as {HUMAN}NAME")

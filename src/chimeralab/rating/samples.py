@@ -17,9 +17,9 @@ from chimeralab.rating.plan import GateTable, SampledBy
 from chimeralab.rating.ratings import Item, item_of
 from chimeralab.rating.validity import verdict_of
 from chimeralab.study.database import open_to_write, transaction
-from chimeralab.study.detecting import stored_detections
 from chimeralab.study.folder import Study
 from chimeralab.study.store import now
+from chimeralab.study.verdicts import load_detections
 
 Method = Literal["proportional", "balanced"]
 Purpose = Literal["calibration", "gate"]
@@ -198,7 +198,7 @@ def draw(
     study: Study, kind: Purpose, size: int | None, seed: int = 0, by: SampledBy = "condition"
 ) -> Sample:
     """Draw a sample from what no other sample holds. The same question gives the same sample."""
-    study.checked_lock()
+    study.check_lock()
     with open_store(study):
         earlier = load_samples(study)
     asked = {"kind": kind, "size": size, "seed": seed, "by": by}
@@ -265,7 +265,7 @@ def _strata(study: Study, by: SampledBy) -> Mapping[str, str]:
     if by == "condition":
         conditions, _ = load_groups(study)
         return {name: conditions[name] for name in known}
-    verdicts = {row["id"]: verdict_of(from_json(row)) for row in stored_detections(study)}
+    verdicts = {row["id"]: verdict_of(from_json(row)) for row in load_detections(study)}
     if known.keys() - verdicts.keys():
         raise InputError("some conversations have no verdict yet; run `chimera detect` first")
     return {name: f"verdict {verdicts[name]}" for name in known if verdicts[name] is not None}

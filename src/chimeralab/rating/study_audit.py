@@ -47,10 +47,10 @@ from chimeralab.rating.validity import (
     validity_json,
 )
 from chimeralab.stats.intervals import wilson
-from chimeralab.study.detecting import Finding, Recomputed, alike, stored_detections
-from chimeralab.study.export import sealed_items, settled_labels
+from chimeralab.study.export import find_sealed_items, load_adjudications
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest
+from chimeralab.study.verdicts import CheckResult, Finding, alike, load_detections
 
 FOLDER, VALIDITY = "audit", "validity.json"
 
@@ -96,7 +96,7 @@ def audit_study(study: Study, only: str | None = None) -> Audit:
 
     `only` names a calibration sample instead: it is compared as often as one likes.
     """
-    study.checked_lock()
+    study.check_lock()
     gate: GateTable = study.plan.extras["gate"]
     known = candidates(study)
     if gate.declared and only is None:
@@ -281,7 +281,7 @@ def _validate(
     study: Study, table: LabelTable, given: RatingsByRater, known: Mapping[str, Item]
 ) -> AgainstRaters:
     """Compare the stored verdicts with each rater's labels on the same conversations."""
-    detections = [from_json(row) for row in stored_detections(study)]
+    detections = [from_json(row) for row in load_detections(study)]
     unjudged = set(table.items) - {each.id for each in detections}
     compared: dict[str, Validity | str] = {}
     for name, ratings in given.items():
@@ -297,7 +297,7 @@ def _validate(
     return compared
 
 
-def recompute_gate(study: Study) -> Recomputed:
+def recompute_gate(study: Study) -> CheckResult:
     """Decide the gate again on the stored labels, and compare what its record says."""
     gate: GateTable = study.plan.extras["gate"]
     sample = _find_decided_sample(study)
@@ -308,7 +308,7 @@ def recompute_gate(study: Study) -> Recomputed:
     try:
         found, given = _judge(study, gate, sample, candidates(study), any_labels=True)
     except InputError as error:
-        return Recomputed((Finding(sample.name, f"its gate can't be decided again: {error}"),))
+        return CheckResult((Finding(sample.name, f"its gate can't be decided again: {error}"),))
     passed, figures = found.gate.passed, json.loads(json_text(audit_json(found)))
     if _labels_hash(given) != sample.labels_sha256:
         findings.append(
@@ -339,19 +339,19 @@ def recompute_gate(study: Study) -> Recomputed:
         findings.append(Finding(place, "it is gone; `chimera audit` writes it again"))
     except (ValueError, KeyError, TypeError, AttributeError):
         findings.append(Finding(place, "it is not a gate record"))
-    return Recomputed(tuple(findings), ("the gate, decided again on the stored labels",))
+    return CheckResult(tuple(findings), ("the gate, decided again on the stored labels",))
 
 
-def _record_of_nothing(study: Study, gate: GateTable) -> Recomputed:
+def _record_of_nothing(study: Study, gate: GateTable) -> CheckResult:
     """A record without a decided gate: forged where the plan has a gate, from outside elsewhere."""
     for place in (f"{FOLDER}/{JSON}", JSON):
         if not (study.path / place).exists():
             continue
         if gate.declared:
             problem = "the gate of this study has not been decided, and here is its record"
-            return Recomputed((Finding(place, problem),))
-        return Recomputed(unchecked=(f"{place}, made from ratings outside of this study",))
-    return Recomputed()
+            return CheckResult((Finding(place, problem),))
+        return CheckResult(unchecked=(f"{place}, made from ratings outside of this study",))
+    return CheckResult()
 
 
 def standing_labels(study: Study) -> dict[str, Label]:
@@ -364,8 +364,8 @@ def standing_labels(study: Study) -> dict[str, Label]:
     raters = gate.raters if gate.declared else list_raters(study)
     given = [load_ratings(study, name) for name in raters]
     with study.archive() as archive:
-        found = settled_labels(archive)
-    sealed = sealed_items(study)
+        found = load_adjudications(archive)
+    sealed = find_sealed_items(study)
     standing: dict[str, Label] = {}
     for item in dict.fromkeys(item for rated in given for item in rated):
         said = {rated[item].label for rated in given if item in rated}

@@ -1,50 +1,49 @@
-"""Running conversations: one turn by turn, many side by side, everything written down."""
+"""Run conversations: turn by turn, many at once, everything journalled."""
 
-from chimeralab.runner.asking import Ended
-from chimeralab.runner.converse import converse, converse_all
+from chimeralab.runner.converse import Ending, converse, converse_all
 from chimeralab.runner.journal import (
     Answer,
     AttemptFailed,
     Brake,
     Event,
-    Intervened,
+    Intervention,
     Journal,
     MemoryJournal,
     News,
     Price,
     RetryLog,
-    Room,
+    RunContext,
     RunStarted,
     Subscriber,
     TalkEnded,
     TurnJudge,
     TurnStored,
 )
-from chimeralab.runner.talk import Prompt, Rules, Said, SessionScript, Speaker, Talk
+from chimeralab.runner.talk import Prompt, Rules, SessionScript, Speaker, Talk, TurnRecord
 
 __all__ = [
     "Answer",
     "AttemptFailed",
     "Brake",
-    "Ended",
+    "Ending",
     "Event",
-    "Intervened",
+    "Intervention",
     "Journal",
     "MemoryJournal",
     "News",
     "Price",
     "Prompt",
     "RetryLog",
-    "Room",
     "Rules",
+    "RunContext",
     "RunStarted",
-    "Said",
     "SessionScript",
     "Speaker",
     "Subscriber",
     "Talk",
     "TalkEnded",
     "TurnJudge",
+    "TurnRecord",
     "TurnStored",
     "converse",
     "converse_all",

@@ -1,6 +1,6 @@
-"""What a run needs and keeps: models, prices and the brake; a journal on disk; news for watching.
+"""What a run works with: its journal, the news it publishes, its limits, and its context.
 
-The store of a study is a `Journal` on disk; `MemoryJournal` is one for a simulation.
+The store of a study is a `Journal` on disk; `MemoryJournal` serves simulations.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from pydantic import Field
 
 from chimeralab.core.records import Record, Turn
 from chimeralab.models.seam import Model, Reply, Request, Try
-from chimeralab.runner.talk import Said, Talk
+from chimeralab.runner.talk import Talk, TurnRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Event(Record):
-    """Something that was done to a conversation, at a turn."""
+    """Something done to a conversation at a turn."""
 
     turn: int
     kind: str
@@ -28,7 +28,7 @@ class Event(Record):
 
 
 class Answer(NamedTuple):
-    """How an attempt ended. `outcome` is `answered` for a reply that became a turn."""
+    """The result of an attempt; `outcome` is `answered` for a reply that became a turn."""
 
     outcome: str
     reason: str | None
@@ -38,29 +38,31 @@ class Answer(NamedTuple):
 
 
 class Journal(Protocol):
-    """Where a run is written down. What the methods wrote is durable when `settled` returns."""
+    """Where a run is recorded. Writes are durable once `flush` returns."""
 
-    def said(self, talk: str) -> Sequence[Said]: ...
+    def history(self, talk: str) -> Sequence[TurnRecord]: ...
 
     def events(self, talk: str) -> Sequence[Event]: ...
 
-    def turned_down(self, talk: str, turn: int, probe: str = "") -> Mapping[str, int]:
-        """How many replies to a turn the rules have turned down so far, by their lapse."""
+    def count_rejections(self, talk: str, turn: int, probe: str = "") -> Mapping[str, int]:
+        """Count the replies to a turn that the rules have rejected so far, by reason."""
 
     def open_attempt(self, model: str, request: Request) -> int: ...
 
     def close_attempt(self, attempt: int, answer: Answer) -> None: ...
 
     def add_try(self, talk: str, turn: int, outcome: str, seconds: float) -> None:
-        """Enter a failed try that a client library made within the attempt that is open."""
+        """Record a failed try that a client library made within the open attempt."""
 
-    def add_turn(self, attempt: int, talk: Talk, said: Said, answer: Answer) -> None:
-        """Close the attempt and keep its reply as a turn, in one step."""
+    def add_turn(self, attempt: int, talk: Talk, turn: TurnRecord, answer: Answer) -> None:
+        """Close the attempt and store its reply as a turn, atomically."""
 
-    def add_probe(self, attempt: int, talk: str, probe: str, said: Said, answer: Answer) -> None:
-        """Close the attempt and keep its reply beside the conversation, in one step."""
+    def add_probe(
+        self, attempt: int, talk: str, probe: str, turn: TurnRecord, answer: Answer
+    ) -> None:
+        """Close the attempt and store its reply as that to a probe, atomically."""
 
-    def probed(self, talk: str, turn: int) -> Mapping[str, str]:
+    def probe_replies(self, talk: str, turn: int) -> Mapping[str, str]:
         """The replies to the probes of a turn, by probe."""
 
     def is_scored(self, talk: str, trial: int) -> bool: ...
@@ -71,31 +73,31 @@ class Journal(Protocol):
 
     def finish(self, talk: str, outcome: str, reason: str | None) -> None: ...
 
-    async def settled(self) -> None:
-        """Wait until what was written is durable: before a question, and before it is told."""
+    async def flush(self) -> None:
+        """Wait until all writes are durable: before a model is asked, and before news of them."""
 
 
 class MemoryJournal:
-    """A journal that is gone with the process: for simulations, where a disk would be the work."""
+    """A journal in memory, for simulations, where the disk would dominate the time."""
 
     def __init__(self) -> None:
         self.rows: defaultdict[str, list[Any]] = defaultdict(list)
         self.outcomes: dict[str, str] = {}
-        self._said: defaultdict[str, list[Said]] = defaultdict(list)
+        self._history: defaultdict[str, list[TurnRecord]] = defaultdict(list)
         self._events: defaultdict[str, list[Event]] = defaultdict(list)
-        self._probed: defaultdict[tuple[str, int], dict[str, str]] = defaultdict(dict)
-        self._turned_down: defaultdict[tuple[str, int, str], Counter[str]] = defaultdict(Counter)
+        self._probe_replies: defaultdict[tuple[str, int], dict[str, str]] = defaultdict(dict)
+        self._rejections: defaultdict[tuple[str, int, str], Counter[str]] = defaultdict(Counter)
         self._open: dict[int, tuple[str, int, str]] = {}
         self._attempts = 0
 
-    def said(self, talk: str) -> Sequence[Said]:
-        return self._said[talk]
+    def history(self, talk: str) -> Sequence[TurnRecord]:
+        return self._history[talk]
 
     def events(self, talk: str) -> Sequence[Event]:
         return self._events[talk]
 
-    def turned_down(self, talk: str, turn: int, probe: str = "") -> Mapping[str, int]:
-        return self._turned_down[talk, turn, probe]
+    def count_rejections(self, talk: str, turn: int, probe: str = "") -> Mapping[str, int]:
+        return self._rejections[talk, turn, probe]
 
     def open_attempt(self, model: str, request: Request) -> int:
         self._attempts += 1
@@ -105,21 +107,23 @@ class MemoryJournal:
     def close_attempt(self, attempt: int, answer: Answer) -> None:
         place = self._open.pop(attempt)
         if answer.outcome in ("empty", "refusal"):
-            self._turned_down[place][answer.outcome] += 1
+            self._rejections[place][answer.outcome] += 1
 
     def add_try(self, talk: str, turn: int, outcome: str, seconds: float) -> None:
-        """Nothing is read from it again."""
+        """Nothing reads these."""
 
-    def add_turn(self, attempt: int, talk: Talk, said: Said, answer: Answer) -> None:
+    def add_turn(self, attempt: int, talk: Talk, turn: TurnRecord, answer: Answer) -> None:
         self.close_attempt(attempt, answer)
-        self._said[talk.id].append(said)
+        self._history[talk.id].append(turn)
 
-    def add_probe(self, attempt: int, talk: str, probe: str, said: Said, answer: Answer) -> None:
+    def add_probe(
+        self, attempt: int, talk: str, probe: str, turn: TurnRecord, answer: Answer
+    ) -> None:
         self.close_attempt(attempt, answer)
-        self._probed[talk, said.turn][probe] = said.text
+        self._probe_replies[talk, turn.turn][probe] = turn.text
 
-    def probed(self, talk: str, turn: int) -> Mapping[str, str]:
-        return self._probed[talk, turn]
+    def probe_replies(self, talk: str, turn: int) -> Mapping[str, str]:
+        return self._probe_replies[talk, turn]
 
     def is_scored(self, talk: str, trial: int) -> bool:
         return trial <= len(self.rows[talk])
@@ -133,14 +137,14 @@ class MemoryJournal:
     def finish(self, talk: str, outcome: str, reason: str | None) -> None:
         self.outcomes[talk] = outcome
 
-    async def settled(self) -> None:
-        """There is no disk to wait for."""
+    async def flush(self) -> None:
+        """Memory needs no flush."""
 
 
 class RetryLog:
-    """Keeps every failed try but the last of a request, which is the attempt itself.
+    """Records the tries of client libraries, except the last, which is the attempt itself.
 
-    `talks` are those whose models know them by their opaque names only.
+    `talks` maps the opaque ids that tested models see back to conversations.
     """
 
     def __init__(self, journal: Journal, talks: Iterable[Talk] = ()) -> None:
@@ -148,22 +152,22 @@ class RetryLog:
         self._names = {talk.session: talk.id for talk in talks}
         self._last: dict[tuple[str, int], Try] = {}
 
-    def listen(self, model: Model) -> None:
-        """Record the attempts of a model that reports them."""
+    def attach(self, model: Model) -> None:
+        """Record the tries of a model that reports them."""
         if hasattr(model, "on_attempt"):
-            model.on_attempt = self.told
+            model.on_attempt = self.record
 
-    def told(self, made: Try) -> None:
-        place = self._names.get(made.conversation, made.conversation), made.turn
+    def record(self, attempt: Try) -> None:
+        place = self._names.get(attempt.conversation, attempt.conversation), attempt.turn
         earlier = self._last.pop(place, None)
-        if earlier is not None and made.number > earlier.number and made.conversation:
+        if earlier is not None and attempt.number > earlier.number and attempt.conversation:
             self._journal.add_try(*place, earlier.outcome, earlier.seconds)
-        if made.outcome != "ok":
-            self._last[place] = made
+        if attempt.outcome != "ok":
+            self._last[place] = attempt
 
 
 class RunStarted(NamedTuple):
-    """What is planned in all, what earlier runs have done of it, and what is missing."""
+    """What is planned, what earlier runs have done, and what is missing."""
 
     talks: int
     talks_ended: int
@@ -174,7 +178,7 @@ class RunStarted(NamedTuple):
 
 
 class TurnStored(NamedTuple):
-    """A turn is safe on disk; `collapsed` is None when nobody watches."""
+    """A turn is on disk; `collapsed` is None if no detector is watching."""
 
     talk: str
     turn: int
@@ -186,7 +190,7 @@ class TurnStored(NamedTuple):
 
 
 class AttemptFailed(NamedTuple):
-    """A question brought no usable reply. It may be asked again."""
+    """A request got no usable reply; it may be retried."""
 
     talk: str
     turn: int
@@ -195,15 +199,15 @@ class AttemptFailed(NamedTuple):
     reason: str
 
 
-class Intervened(NamedTuple):
-    """A conversation was changed from outside, as its plan says."""
+class Intervention(NamedTuple):
+    """A countermeasure, stressor or trim changed a conversation."""
 
     talk: str
     event: Event
 
 
 class TalkEnded(NamedTuple):
-    """A conversation goes no further, in this run (`paused`) or for good."""
+    """A conversation has ended, or is `paused` until the next run."""
 
     talk: str
     outcome: str
@@ -211,8 +215,8 @@ class TalkEnded(NamedTuple):
     reason: str | None
 
 
-# What is told to those who watch a run; a kind of study may have news of its own.
-News = RunStarted | TurnStored | AttemptFailed | Intervened | TalkEnded | Any
+# What a run publishes; a kind of study may add its own.
+News = RunStarted | TurnStored | AttemptFailed | Intervention | TalkEnded | Any
 Subscriber = Callable[[News], None]
 
 
@@ -221,13 +225,13 @@ Amount = Annotated[float, Field(ge=0)]
 
 @dataclass(frozen=True, slots=True)
 class Price(Record):
-    """What a million tokens cost."""
+    """The price of a million tokens."""
 
     input: Amount = 0.0
     output: Amount = 0.0
 
     def of(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
-        """The cost of one reply; None when its tokens are unknown and not free.
+        """The cost of one reply; None if its tokens are unknown and not free.
 
         >>> Price(input=1, output=4).of(1_000, 500)
         0.003
@@ -240,10 +244,10 @@ class Price(Record):
 
 
 class Brake:
-    """Stops a run between turns: by hand, at its cost or time limit, or when no model answers.
+    """Stops a run between turns: on a signal, at its cost or time limit, or if no model answers.
 
-    Whoever holds it looks at `reason` before asking anything. `max_cost` is of the whole study,
-    `max_hours` of one run; None is no limit.
+    Check `reason` before asking a model. `max_cost` covers the whole study, `max_hours` one run;
+    None means no limit.
     """
 
     def __init__(
@@ -258,7 +262,7 @@ class Brake:
         self._max_cost, self._max_hours = max_cost, max_hours
         self._spent = spent
         self._patience = patience
-        self._stumbles = 0
+        self._pauses = 0
         self._clock = clock
         self._started = clock()
         self._pulled = asyncio.Event()
@@ -267,7 +271,7 @@ class Brake:
 
     @property
     def reason(self) -> str | None:
-        """Why the run has to stop; None while it may go on."""
+        """Why the run must stop; None while it may continue."""
         hours = self._max_hours
         if hours is not None and self._clock() - self._started >= hours * 3600:
             self.pull(f"max_hours = {hours:g} is used up")
@@ -286,18 +290,18 @@ class Brake:
         if limit is not None and self._spent >= limit:
             self.pull(f"max_cost = {limit:g} is used up ({self._spent:.4f} spent)")
 
-    def stumble(self, reason: str) -> None:
-        """A conversation could not go on. Too many in a row mean that none can."""
-        self._stumbles += 1
-        if self._stumbles >= self._patience:
-            self.pull(f"{self._stumbles} conversations in a row could not go on, last: {reason}")
+    def note_pause(self, reason: str) -> None:
+        """Count a conversation that could not continue; too many in a row stop the run."""
+        self._pauses += 1
+        if self._pauses >= self._patience:
+            self.pull(f"{self._pauses} conversations in a row could not continue, last: {reason}")
 
-    def move(self) -> None:
-        """A turn was stored: the models are within reach."""
-        self._stumbles = 0
+    def note_progress(self) -> None:
+        """Reset the count: a turn was stored, so models are reachable."""
+        self._pauses = 0
 
     async def wait(self, seconds: float) -> None:
-        """Sleep, but not past the moment when the run has to stop."""
+        """Sleep until the time is up or the run must stop."""
         try:
             await asyncio.wait_for(self._pulled.wait(), timeout=seconds)
         except TimeoutError:
@@ -305,7 +309,7 @@ class Brake:
 
 
 class Judgement(Protocol):
-    """What is needed of a detector's signal."""
+    """A detector's verdict on the last turn."""
 
     @property
     def collapsed(self) -> bool: ...
@@ -317,13 +321,13 @@ class TurnJudge(Protocol):
     def update(self, turn: Turn) -> Judgement: ...
 
 
-def nobody(news: News) -> None:
-    """The subscriber of a room that nobody watches."""
+def ignore_news(news: News) -> None:
+    """The default subscriber."""
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """All that a conversation needs from outside. `watch` starts a judge of one conversation."""
+class RunContext:
+    """Everything a conversation needs from its run. `watch` starts a judge of one conversation."""
 
     models: Mapping[str, Model]
     journal: Journal
@@ -332,16 +336,16 @@ class Room:
     watch: Callable[[], TurnJudge] | None = None
     judges: Executor | None = None
     retry_wait: float = 1.0
-    publish: Subscriber = nobody
+    publish: Subscriber = ignore_news
 
     def cost(self, model: str, reply: Reply) -> float | None:
-        """What a reply cost: as reported, else from the price in the plan, else unknown."""
+        """The cost of a reply: as reported, else from the price in the plan, else unknown."""
         if reply.cost is not None:
             return reply.cost
         price = self.prices.get(model)
         return price.of(reply.prompt_tokens, reply.completion_tokens) if price else None
 
     async def judge(self, judge: TurnJudge, turn: Turn) -> bool:
-        """Ask a judge without holding up the other conversations."""
+        """Judge a turn in an executor, so that other conversations are not blocked."""
         loop = asyncio.get_running_loop()
         return (await loop.run_in_executor(self.judges, judge.update, turn)).collapsed

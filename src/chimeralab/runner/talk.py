@@ -1,7 +1,7 @@
-"""What a conversation is: who speaks in which order, about what, and under which rules.
+"""A planned conversation: its speakers, their order, the prompt, and the rules.
 
-A rule says what happens when a reply is empty, refused, too long for the model, or does not come at
-all. It reads `record`, `stop`, or `retry 2 then stop`: ask again so often, then do the last thing.
+A rule says what happens when a reply is empty, a refusal, too long for the context, or missing. It
+reads `record`, `stop`, or `retry 2 then stop`.
 """
 
 import hashlib
@@ -14,19 +14,19 @@ from pydantic import Field
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
-from chimeralab.models.seam import Finish, Heard, Message, Sampling
+from chimeralab.models.seam import Finish, Message, Request, Sampling
 from chimeralab.runner.interventions import Ask, Countermeasure
 
 if TYPE_CHECKING:
-    from chimeralab.runner.asking import Ended, Stored
-    from chimeralab.runner.journal import Room
+    from chimeralab.runner.converse import Ending
+    from chimeralab.runner.journal import Answer, RunContext
 
 SeedVisible = Literal["all", "first"]
+# Why a reply can't become a turn.
 Lapse = Literal["empty", "refusal", "overflow", "failure", "unreadable"]
 
-# What may stand at the end of each rule; the first is what a bare `retry N` falls back on.
-# A turn can be recorded only where there is a reply, and a conversation that is paused is taken up
-# again by the next run.
+# The last actions that each rule may name; a bare `retry N` uses the first. Only a reply can be
+# recorded as a turn, and the next run resumes a paused conversation.
 ENDINGS: dict[Lapse, tuple[str, ...]] = {
     "empty": ("record", "stop"),
     "refusal": ("record", "stop"),
@@ -38,7 +38,7 @@ _RULE = re.compile(r"(?:retry (?P<retries>\d+)(?: then |$))?(?P<then>[a-z]*)(?: 
 
 
 class Rule(NamedTuple):
-    """Ask again `retries` times, then do `then`; `keep` is the N of `trim N`."""
+    """Retry `retries` times, then do `then`; `keep` is the N of `trim N`."""
 
     retries: int
     then: str
@@ -49,7 +49,7 @@ class Rule(NamedTuple):
 class Rules(Record):
     """How every conversation of a study is run.
 
-    With ``stop_early`` it ends when the detector of the plan fires, or the one of its [live].
+    With ``stop_early`` it ends when the detector of [live] fires, or else the one of [detector].
     """
 
     turns: Annotated[int, Field(ge=1)] = 40
@@ -70,7 +70,7 @@ class Rules(Record):
 
 
 def read_rule(key: str, text: str, endings: tuple[str, ...]) -> Rule:
-    """Take a rule apart.
+    """Parse a rule.
 
     >>> read_rule("on_empty", "retry 2 then stop", ("record", "stop"))
     Rule(retries=2, then='stop', keep=None)
@@ -82,7 +82,7 @@ def read_rule(key: str, text: str, endings: tuple[str, ...]) -> Rule:
         if then + (" N" if keep else "") in endings and keep != "0":
             return Rule(int(retries or 0), then, int(keep) if keep else None)
     choices = ", ".join((*endings, f"retry N then {endings[0]}"))
-    raise InputError(f"{key} = {text!r} is not a rule for this; known: {choices}")
+    raise InputError(f"{key} = {text!r} is not a valid rule; known: {choices}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,54 +104,44 @@ class Speaker(Record):
     system: str | None = None
 
 
-class Put(NamedTuple):
-    """A question as it is put: its messages, and its solution where there is one.
-
-    `heard` has every turn so far, for a subject that keeps its own memory; `options` are those that
-    the reply is held to.
-    """
-
-    messages: tuple[Message, ...]
-    key: Mapping[str, Any] | None = None
-    heard: tuple[Heard, ...] = ()
-    options: tuple[str, ...] = ()
-
-
-Probed = Callable[[int], Mapping[str, str]]
+# The replies to the probes of an earlier turn, by probe.
+ProbeReplies = Callable[[int], Mapping[str, str]]
 
 
 class Examiner(Protocol):
-    """Asks for the turns of one conversation, and does what its script wants between them."""
+    """Asks for the turns of one conversation, and runs what its script wants between them."""
 
-    async def ask(self, ask: Ask, said: "Sequence[Said]") -> "Stored | Ended":
+    async def ask(
+        self, ask: Ask, history: "Sequence[TurnRecord]"
+    ) -> "tuple[TurnRecord, Answer] | Ending":
         """Ask for the next turn."""
 
-    async def look_back(self, ask: Ask, said: "Sequence[Said]") -> "Ended | None":
-        """Do what follows the last turn; None when all of it is done."""
+    async def look_back(self, ask: Ask, history: "Sequence[TurnRecord]") -> "Ending | None":
+        """Run the probes after the last turn; None when they are done."""
 
 
 class SessionScript(Protocol):
-    """What a conversation is put through, where it does not just go on by itself."""
+    """The script of a trial session: its questions, probes and manipulations."""
 
     @property
     def asks_again(self) -> bool:
-        """Whether a reply that can't be read is asked for once more."""
+        """Whether an unreadable reply is asked for once more."""
 
     def is_readable(self, turn: int, text: str) -> bool: ...
 
-    def put(
-        self, system: tuple[Message, ...], ask: Ask, answers: Sequence[str], probed: Probed
-    ) -> Put: ...
+    def build_request(
+        self, system: tuple[Message, ...], ask: Ask, answers: Sequence[str], probed: ProbeReplies
+    ) -> Request: ...
 
-    def examine(self, talk: "Talk", room: "Room") -> Examiner: ...
+    def examine(self, talk: "Talk", run: "RunContext") -> Examiner: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Talk(Record):
     """One planned conversation: a condition, a prompt and a repeat.
 
-    With a script, the one speaker is put through a course of questions; its seeds are common to
-    all conditions, so that they differ in nothing but what the script does.
+    With a script, a single speaker answers a course of questions. Its seeds are the same in all
+    conditions, so that these differ only in what the script does.
     """
 
     condition: str
@@ -161,12 +151,11 @@ class Talk(Record):
     rules: Rules
     seed: int
     countermeasure: Countermeasure | None = None
-    # A `SessionScript`; the kind of study that made it knows more of it.
+    # A `SessionScript`; the kind of study that made it uses more of it.
     script: Any = None
 
     def rule(self, lapse: Lapse) -> Rule:
-        """What happens when a reply lapses; a session says itself what it does with one that can't
-        be read."""
+        """The rule for an unusable reply; the script decides about one that can't be read."""
         if lapse == "unreadable":
             again = self.script is not None and self.script.asks_again
             return Rule(int(again), "record")
@@ -178,17 +167,17 @@ class Talk(Record):
 
     @property
     def session(self) -> str:
-        """A name for the conversation that tells nothing about it, for whoever is tested in it."""
+        """An opaque id, for the tested model."""
         return hashlib.sha256(repr(["session", self.seed, self.id]).encode()).hexdigest()[:16]
 
     def slot(self, turn: int) -> int:
-        """Whose turn it is, as an index into the speakers."""
+        """The index of the speaker of a turn."""
         return (turn - 1) % len(self.speakers)
 
     def seed_for(self, turn: int, draw: int = 0, probe: str = "") -> int:
-        """The seed of a turn; `draw` counts the replies to it that the rules turned down.
+        """The seed of a turn; `draw` counts its rejected replies.
 
-        31 bits, since some servers keep seeds in a signed 32-bit number.
+        31 bits, since some servers store seeds as signed 32-bit integers.
         """
         condition = self.condition if self.script is None else ""
         parts = [self.seed, condition, self.prompt.id, self.repeat, turn]
@@ -198,8 +187,8 @@ class Talk(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Said(Record):
-    """One turn as it was said."""
+class TurnRecord(Record):
+    """One turn as the model gave it."""
 
     turn: int
     speaker: str

@@ -34,13 +34,13 @@ from chimeralab.selfplay.runs import Runs, load_runs, run_from_detection
 from chimeralab.stats.clusters import share
 from chimeralab.stats.effects import SELF_PLAY, ContrastSpec, Effect, list_pairs
 from chimeralab.stats.resample import SampleDesign
-from chimeralab.study.detecting import Recomputed, stored_detections
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.folder import Study
 from chimeralab.study.forecast import TOKENS_A_MESSAGE, tokens_at_most
 from chimeralab.study.kind import Design, Kind
-from chimeralab.study.plan import Condition, Plan, SamplingChange, named_tables, read_models
+from chimeralab.study.plan import Condition, Plan, SamplingChange, read_models, read_named_tables
 from chimeralab.study.store import Archive
+from chimeralab.study.verdicts import CheckResult, load_detections
 
 # One row per judged conversation, which `chimera analyse` reads.
 OUTCOME_COLUMNS: Columns = {
@@ -86,7 +86,7 @@ class SelfPlay(Kind):
             for name, each in tables["models"].items()
         }
         conditions = {}
-        for name, table in named_tables(tables, "conditions", needed=True).items():
+        for name, table in read_named_tables(tables, "conditions", needed=True).items():
             place = f"[conditions.{name}]"
             read = read_record(ConditionTable, table, place)
             speakers = read_speakers(read, sampling, by_model, place)
@@ -162,11 +162,11 @@ class SelfPlay(Kind):
                 "can be traced to one of these"
             )
 
-    def recompute(self, study: Study, archive: Archive) -> Iterator[Recomputed]:
+    def recompute(self, study: Study, archive: Archive) -> Iterator[CheckResult]:
         yield recompute_gate(study)
 
     def analyse(self, study: Study, estimates: Estimates) -> Analysis:
-        detections = [from_json(row) for row in stored_detections(study)]
+        detections = [from_json(row) for row in load_detections(study)]
         return analyse_runs(study, load_runs(study, detections, study.path.name), estimates)
 
     def name_numbers(
@@ -178,7 +178,7 @@ class SelfPlay(Kind):
     ) -> Iterator[Entry]:
         detections = found.get("detections")
         if detections is None:
-            detections = [from_json(row) for row in stored_detections(study)]
+            detections = [from_json(row) for row in load_detections(study)]
         if analysis:
             first = (name for name in study.plan.conditions if name in analysis.conditions)
             order = list(dict.fromkeys([*first, *analysis.conditions]))
@@ -215,7 +215,7 @@ class SelfPlay(Kind):
 
     def outcomes(self, study: Study) -> Iterable[Mapping[str, Any]]:
         """The judged conversations, one row each, as `chimera analyse` reads them."""
-        for row in stored_detections(study):
+        for row in load_detections(study):
             detection = from_json(row)
             if run := run_from_detection(detection):
                 rate = detection.collapse_rate

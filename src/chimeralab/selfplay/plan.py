@@ -15,7 +15,7 @@ from chimeralab.rating.plan import GateTable, RatersTable, RubricTable
 from chimeralab.runner import Prompt, Speaker, interventions
 from chimeralab.runner.interventions import COUNTERMEASURES, check_countermeasure, models_of
 from chimeralab.selfplay.outcomes import Outcomes
-from chimeralab.study.plan import Name, SamplingChange, innermost
+from chimeralab.study.plan import Name, SamplingChange, merge_sampling
 
 # The tables that later steps read. They become part of the lock like all others, and
 # `plan.extras["gate"]` holds them.
@@ -79,7 +79,7 @@ def read_speakers(
         Speaker(
             name=name,
             model=row.model,
-            sampling=innermost(sampling, by_model[row.model], table.sampling, row.sampling),
+            sampling=merge_sampling(sampling, by_model[row.model], table.sampling, row.sampling),
             system=table.system if row.system is None else row.system,
         )
         for name, row in zip(names, rows, strict=True)

@@ -1,9 +1,19 @@
-"""The SQLite file of a study: opened safely, brought up to date, its errors in plain words."""
+"""The SQLite database of a study: open it, migrate it, group its commits, explain its errors.
 
+A durable commit takes a disk some milliseconds. Thousands of conversations that each waited for
+their own would wait for nothing else, so they share commits.
+
+After a kill, the last turns are in `study.db-wal` alone. A copy of the folder without that file is
+a sound database that holds less, and no hash inside it can show that. So each turn, probe reply and
+start of a run is counted twice: in the database and in `study.count`.
+"""
+
+import asyncio
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -33,7 +43,7 @@ class StoreError(InputError):
 
 def open_to_write(path: Path) -> sqlite3.Connection:
     """Open or make the database, check that it is whole, and bring it up to date."""
-    with plainly(path):
+    with explain_errors(path):
         connection = sqlite3.connect(path, isolation_level=None)
         try:
             if connection.execute("PRAGMA application_id").fetchone()[0] == COPY_ID:
@@ -63,7 +73,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
     """Open the database for reading only; a run may go on meanwhile."""
     if not path.is_file():
         raise StoreError(f"{path} does not exist; `chimera run` creates it")
-    with plainly(path):
+    with explain_errors(path):
         # On a medium that can't be written, SQLite must not look for a WAL.
         settled = not path.with_name(path.name + "-wal").exists()
         fixed = "&immutable=1" if settled and not os.access(path.parent, os.W_OK) else ""
@@ -83,7 +93,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 def checkpoint(connection: sqlite3.Connection, path: Path) -> None:
     """Bring what stands in the WAL into the database itself, as far as no reader is in the way."""
-    with plainly(path):
+    with explain_errors(path):
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
@@ -106,7 +116,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
 @contextmanager
 def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connection]:
     """All that is written inside is on disk at the end, or none of it."""
-    with plainly(path):
+    with explain_errors(path):
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield connection
@@ -118,7 +128,7 @@ def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[sqlite3.
 
 
 @contextmanager
-def plainly(path: Path) -> Iterator[None]:
+def explain_errors(path: Path) -> Iterator[None]:
     """Say what SQLite complains about, and what to do."""
     try:
         yield
@@ -152,3 +162,138 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
     if version == 0 and tables:
         raise StoreError(f"{path} is a database of something else; move it away")
     return max(version - UNRELEASED, 0)
+
+
+# The file is written over in place, so that every content has to have the same length.
+WIDTH = 20
+
+
+def tally_path(store: Path) -> Path:
+    return store.with_suffix(".count")
+
+
+def read_tally(store: Path) -> int:
+    """What the file beside a database says; 0 before anything is stored."""
+    try:
+        return int(tally_path(store).read_bytes())
+    except (OSError, ValueError):
+        return 0
+
+
+def write_tally(store: Path, stored: int) -> None:
+    """Put down what is safe in the database by now: after a kill, at most a commit too few."""
+    path = tally_path(store)
+    with path.open("r+b" if path.exists() else "wb", buffering=0) as file:
+        file.write(f"{stored:<{WIDTH}}\n".encode("ascii"))
+
+
+def shortfall(store: Path, found: int) -> str | None:
+    """What is missing in a database that holds less than was stored in it; None if nothing is.
+
+    >>> shortfall(Path("nowhere/study.db"), 3)
+    """
+    kept = read_tally(store)
+    if found >= kept:
+        return None
+    lacks = f"lacks the last {kept - found:,} of {kept:,}" if found else f"has none of the {kept:,}"
+    return (
+        f"{lacks} turns, replies to probes and starts of runs that were stored in it: "
+        f"{store.name}-wal is missing or cut"
+    )
+
+
+class GroupCommit:
+    """Gathers steps, each whole or not there, and commits all of them together.
+
+    Outside an event loop a step is on disk at its end. Inside one it is when `flush` returns,
+    or soon after if nobody waits. `then` is called after each commit. With `patience`, a commit
+    waits so many times as long as the last one took before it follows, so that waiting for the
+    disk leaves the loop that share of its time, by `clock`.
+    """
+
+    patience = 0.0
+
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        path: Path,
+        then: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._db = db
+        self._path = path
+        self._then = then
+        self._clock = clock
+        self._next: asyncio.Future[None] | None = None
+        self._took = self._ended = 0.0
+
+    @contextmanager
+    def step(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with explain_errors(self._path):
+                if not self._db.in_transaction:
+                    self._db.execute("BEGIN IMMEDIATE")
+                self._db.execute("SAVEPOINT step")
+                try:
+                    yield self._db
+                except BaseException:
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK TO step")
+                    raise
+                finally:
+                    if self._db.in_transaction:
+                        self._db.execute("RELEASE step")
+        except Exception as error:
+            if self._next and not self._db.in_transaction:
+                # A full disk ends the transaction, and with it what others had gathered.
+                self._next.set_exception(error)
+                self._next = None
+            raise
+        self._commit_soon()
+
+    async def flush(self) -> None:
+        """Wait until all steps so far are on disk."""
+        if self._next is not None:
+            await asyncio.shield(self._next)  # others wait for it, too
+
+    def commit(self) -> None:
+        """Put what was gathered on disk now, and tell whoever waits for it."""
+        waiting, self._next = self._next, None
+        try:
+            if self._db.in_transaction:
+                self._commit()
+        except Exception as error:
+            if waiting is not None:
+                waiting.set_exception(error)
+            raise
+        if waiting is not None:
+            waiting.set_result(None)
+
+    def _commit(self) -> None:
+        started = self._clock()
+        with explain_errors(self._path):
+            try:
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+        self._then()
+        self._ended = self._clock()
+        self._took = self._ended - started
+
+    def _commit_soon(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.commit()
+            return
+        if self._next is None or self._next.get_loop() is not loop:
+            self._next = loop.create_future()
+            wait = self._ended + self.patience * self._took - self._clock()
+            loop.call_later(max(0.0, wait), self._commit_for_all, self._next)
+
+    def _commit_for_all(self, waiting: asyncio.Future[None]) -> None:
+        if not waiting.done():
+            with suppress(Exception):  # whoever waits for it is told
+                self.commit()

@@ -15,10 +15,10 @@ from chimeralab.core.verdict_rows import verdict_rows
 from chimeralab.detection.verdict import from_json
 from chimeralab.readers.plain import dumps
 from chimeralab.study.chain import OBSERVED, row_key
-from chimeralab.study.database import COPY_ID, open_to_read, plainly
-from chimeralab.study.detecting import stored_detections
+from chimeralab.study.database import COPY_ID, explain_errors, open_to_read
 from chimeralab.study.folder import Study
 from chimeralab.study.store import Archive
+from chimeralab.study.verdicts import load_detections
 
 Format = Literal["parquet", "csv", "jsonl"]
 
@@ -150,7 +150,7 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
         conversations = folder / "trajectories.jsonl"
         write_conversations(study, conversations)
         return (conversations, outcomes)
-    judged = {row["id"]: _loops(row) for row in stored_detections(study)}
+    judged = {row["id"]: _loops(row) for row in load_detections(study)}
     tables = (*TABLES, *study.plan.kind.export_tables())
     with study.archive() as archive:
         written = [
@@ -193,8 +193,8 @@ def _write_table(
     own = study.plan.kind.export_tables()
     columns, query = own.get(path.stem) or (TABLES[path.stem], _QUERIES[path.stem])
     # Who could compare the labels of a gate before it is decided could choose when to decide it.
-    sealed = sealed_items(study) if path.stem == "ratings" else ()
-    settled = settled_labels(archive) if path.stem == "ratings" else {}
+    sealed = find_sealed_items(study) if path.stem == "ratings" else ()
+    settled = load_adjudications(archive) if path.stem == "ratings" else {}
     # SQLite keeps yes and no as 1 and 0.
     flags = [name for name, kind in columns.items() if kind is bool]
     with open_table(path, columns) as write:
@@ -217,7 +217,7 @@ def _write_table(
     return path
 
 
-def settled_labels(archive: Archive) -> dict[str, Literal[0, 1] | None]:
+def load_adjudications(archive: Archive) -> dict[str, Literal[0, 1] | None]:
     """What a third person settled, by conversation."""
     rows = archive.rows("SELECT trajectory, label FROM adjudications ORDER BY at")
     return {row["trajectory"]: row["label"] for row in rows}
@@ -230,7 +230,7 @@ WITHHELD = {"ratings": "trajectory IN (SELECT value FROM json_each(:sealed))", "
 PRIVATE = ("invitations", "drafts")
 
 
-def sealed_items(study: Study) -> AbstractSet[str]:
+def find_sealed_items(study: Study) -> AbstractSet[str]:
     """Conversations whose labels nobody compares yet, as a gate may still be decided on them."""
     gate = study.plan.extras["gate"]
     with study.archive() as archive:
@@ -249,9 +249,9 @@ def sealed_items(study: Study) -> AbstractSet[str]:
 
 def copy_records(study: Study, target: Path) -> int:
     """Copy the store; says how many rows stay behind because the gate may still be decided."""
-    sealed = json.dumps(sorted(sealed_items(study)))
+    sealed = json.dumps(sorted(find_sealed_items(study)))
     with (
-        plainly(target),
+        explain_errors(target),
         closing(open_to_read(study.store_path)) as store,
         closing(sqlite3.connect(target, isolation_level=None)) as copy,
     ):

@@ -18,7 +18,7 @@ from chimeralab.core.files import remove_stale_parts, write_text
 from chimeralab.core.parts import Consent, PartLoader, allow_all, choose
 from chimeralab.core.records import Trajectory
 from chimeralab.runner import Talk
-from chimeralab.study.kind import SetIsGone
+from chimeralab.study.kind import MissingSourceError
 from chimeralab.study.lock import (
     Lock,
     LockError,
@@ -66,7 +66,7 @@ class Study:
     def plan(self) -> Plan:
         try:
             return read_plan(self.plan_path, self._beside())
-        except SetIsGone as gone:
+        except MissingSourceError as gone:
             return self._plan_as_locked(gone)
 
     def _beside(self) -> PartLoader:
@@ -85,27 +85,27 @@ class Study:
         found: Mapping[str, Any] | None = kept and json.loads(kept)
         return found
 
-    def _plan_as_locked(self, gone: SetIsGone) -> Plan:
+    def _plan_as_locked(self, gone: MissingSourceError) -> Plan:
         """The plan with what can't be made again out of its lock, which holds it word by word."""
         lock, resolved = self.lock, self.resolved
         if resolved is None:
             raise gone
         plan = read_plan(self.plan_path, self._beside(), resolved)
-        # Reading asks for no version; `checked_lock` still does before anything is run.
+        # Reading asks for no version; `check_lock` still does before anything is run.
         if lock is not None and not plan.code:
             refuse_changes(replace(lock, resolved={**resolved, "chimeralab": __version__}), plan)
         return plan
 
     @cached_property
     def talks(self) -> list[Talk]:
-        return planned_talks(self.plan)
+        return plan_talks(self.plan)
 
     @property
     def lock(self) -> Lock | None:
         """The lock, or None for a study that is exploratory so far."""
         return read_lock(self.lock_path) if self.lock_path.exists() else None
 
-    def checked_lock(self) -> Lock | None:
+    def check_lock(self) -> Lock | None:
         """The lock, after making sure that the plan is still the locked one."""
         lock = self.lock
         if lock is not None:
@@ -134,7 +134,7 @@ class Study:
 
     def freeze(self) -> Lock:
         """Lock the plan. Doing it again changes nothing."""
-        if lock := self.checked_lock():
+        if lock := self.check_lock():
             return lock
         turns = 0
         if self.store_path.exists():
@@ -150,7 +150,7 @@ class Study:
         return lock
 
     @contextmanager
-    def occupied(self) -> Iterator[None]:
+    def run_lock(self) -> Iterator[None]:
         """Be the only runner. The system frees this when a runner dies, however it dies."""
         lock = FileLock(self.path / ".running", timeout=0)
         try:
@@ -174,7 +174,7 @@ class Study:
         return f", by run {run.id} (process {run.pid} on {run.host}, since {run.started})"
 
 
-def planned_talks(plan: Plan) -> list[Talk]:
+def plan_talks(plan: Plan) -> list[Talk]:
     """Every condition x prompt x repeat, in the order in which they are run.
 
     Interleaved, the conditions of one prompt and repeat stand next to each other in random order,

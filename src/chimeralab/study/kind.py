@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
     from chimeralab.models.seam import Model
     from chimeralab.runner import Prompt, Rules, SessionScript
-    from chimeralab.study.detecting import Recomputed
     from chimeralab.study.estimates import Estimates
     from chimeralab.study.folder import Study
     from chimeralab.study.plan import Condition, Plan, Subject
     from chimeralab.study.store import Archive
+    from chimeralab.study.verdicts import CheckResult
 
 # Imported when a plan asks for one: a study knows its kind, and nothing here knows which there are.
 KINDS = {"selfplay": "chimeralab.selfplay.kind:SelfPlay", "trial": "chimeralab.trial.kind:Trial"}
 
 
-class SetIsGone(InputError):
+class MissingSourceError(InputError):
     """What the units of a study were made from can't be read; its lock may still hold them."""
 
 
@@ -74,7 +74,7 @@ class Kind:
     ) -> Design:
         """Read the tables of a plan; from `locked`, the resolved plan, where their files are gone.
 
-        Raises `SetIsGone` when something can't be made again and there is no such plan.
+        Raises `MissingSourceError` when something can't be made again and there is no such plan.
         """
         raise NotImplementedError
 
@@ -115,7 +115,7 @@ class Kind:
         """What the declared outcomes can find; each entry is printed as it says itself."""
         return ()
 
-    def recompute(self, study: "Study", archive: "Archive") -> Iterator["Recomputed"]:
+    def recompute(self, study: "Study", archive: "Archive") -> Iterator["CheckResult"]:
         """What only this kind derives from its records, computed again and compared."""
         yield from ()
 
@@ -161,7 +161,7 @@ class Kind:
         return None
 
 
-def kind_named(name: str) -> type[Kind]:
+def load_kind(name: str) -> type[Kind]:
     """A kind of this package; its module is loaded when a plan is of it."""
     module, _, cls = KINDS[name].partition(":")
     found: type[Kind] = getattr(import_module(module), cls)
@@ -175,7 +175,7 @@ def read_kind(tables: Mapping[str, Any], loader: PartLoader) -> Part:
     table = tables.get("kind", {"use": given})
     if isinstance(table, Mapping) and table.get("use") in KINDS:
         use = table["use"]
-        return read_part({use: kind_named(use)}, table, "[kind]", loader, _seam())
+        return read_part({use: load_kind(use)}, table, "[kind]", loader, _seam())
     if "kind" not in tables:
         choose(str(given), KINDS, f"kind = {given!r} in [study]")
     part = read_part(dict.fromkeys(KINDS, Kind), table, "[kind]", loader, _seam())
@@ -185,4 +185,4 @@ def read_kind(tables: Mapping[str, Any], loader: PartLoader) -> Part:
 
 
 def _seam() -> Seam:
-    return Seam("read", {"name": str, "units": Units}, kind_named("selfplay"))
+    return Seam("read", {"name": str, "units": Units}, load_kind("selfplay"))

@@ -18,7 +18,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import atomic_file
 from chimeralab.core.parts import PARTS, format_value
 from chimeralab.core.records import Record, plain_value
-from chimeralab.runner import Prompt, Said
+from chimeralab.runner import Prompt, TurnRecord
 from chimeralab.study.plan import Plan
 from chimeralab.weights import ENCODER
 from chimeralab.weights import MODELS as FILES
@@ -164,7 +164,7 @@ def opening(talk: str, prompt: Prompt) -> str:
     return digest([talk, prompt.id, prompt.bucket, prompt.text])
 
 
-def link(previous: str, said: Said) -> str:
+def link(previous: str, said: TurnRecord) -> str:
     """The hash of a turn, given the one before it."""
     return digest([previous, said.turn, said.speaker, said.model, said.text, said.finish])
 

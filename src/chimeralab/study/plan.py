@@ -34,7 +34,7 @@ from chimeralab.models.catalogue import MODELS
 from chimeralab.models.seam import Sampling
 from chimeralab.runner import Price, Prompt, Rules, Speaker
 from chimeralab.study.database import StoreError
-from chimeralab.study.kind import Design, Kind, SetIsGone, read_kind
+from chimeralab.study.kind import Design, Kind, MissingSourceError, read_kind
 
 # More than this in one prompt or plan is a file picked by mistake.
 LARGEST_PLAN = 10_000_000
@@ -161,7 +161,7 @@ def read_plan(path: Path, loader: PartLoader, locked: Mapping[str, Any] | None =
     except StoreError:
         raise  # the store was asked what code its plan names; what is wrong is not in the plan
     except InputError as error:
-        kind = SetIsGone if isinstance(error, SetIsGone) else InputError
+        kind = MissingSourceError if isinstance(error, MissingSourceError) else InputError
         raise kind(redact(f"{path.name}: {error}")) from None
 
 
@@ -246,7 +246,7 @@ def read_models(
 ) -> dict[str, Subject]:
     """[models.NAME]: which part each model is, and what the plan declares of it."""
     found = {}
-    for name, table in named_tables(tables, "models", needed=needed).items():
+    for name, table in read_named_tables(tables, "models", needed=needed).items():
         place = f"[models.{name}]"
         found[name] = read_subject(known, table, place, loader, models.SEAM)
         if not callable(getattr(found[name].part.settings, "open", None)):
@@ -278,7 +278,9 @@ def _detector(table: Any, place: str, loader: PartLoader) -> Part:
     return part
 
 
-def named_tables(tables: Mapping[str, Any], key: str, *, needed: bool = False) -> Mapping[str, Any]:
+def read_named_tables(
+    tables: Mapping[str, Any], key: str, *, needed: bool = False
+) -> Mapping[str, Any]:
     """The tables [KEY.NAME] of a plan, under names that can stand in a file name."""
     named = tables.get(key, {})
     if not isinstance(named, Mapping) or (needed and not named):
@@ -290,7 +292,7 @@ def named_tables(tables: Mapping[str, Any], key: str, *, needed: bool = False) -
     return named
 
 
-def innermost(*changes: SamplingChange) -> Sampling:
+def merge_sampling(*changes: SamplingChange) -> Sampling:
     """How replies are drawn once every change is made, the last one winning."""
     sampling = Sampling()
     for change in changes:

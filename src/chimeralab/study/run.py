@@ -20,7 +20,7 @@ from chimeralab.embedding.encoder import default_encoder, refuse_changed_weights
 from chimeralab.runner import (
     Brake,
     RetryLog,
-    Room,
+    RunContext,
     RunStarted,
     Subscriber,
     Talk,
@@ -83,7 +83,7 @@ def run_study(
             return thread.submit(run_study, study, options, publish).result()
     started = time.monotonic()
     run = StudyRun(study, options or RunOptions(), publish)
-    with study.occupied(), closing(Store(study.store_path)) as store:
+    with study.run_lock(), closing(Store(study.store_path)) as store:
         stopped = run.go_on(store)
         study.plan.kind.finish_run(study)
     with study.archive() as archive:
@@ -97,7 +97,7 @@ class StudyRun:
     def __init__(self, study: Study, options: RunOptions, publish: Subscriber) -> None:
         self.study = study
         self.plan = study.plan
-        self.lock = study.checked_lock()
+        self.lock = study.check_lock()
         self.options = options
         self.publish = publish
         if options.max_cost is not None:
@@ -128,7 +128,7 @@ class StudyRun:
         brake = Brake(
             max_cost=run.max_cost if options.max_cost is None else options.max_cost,
             max_hours=run.max_hours if options.max_hours is None else options.max_hours,
-            spent=store.spent(),
+            spent=store.total_cost(),
             patience=max(3, self.concurrency),
         )
         self._tell_start(store, len(missing))
@@ -137,8 +137,8 @@ class StudyRun:
                 await ask_once(models, self.plan.kind.agents(self.plan))
                 log = RetryLog(store, missing)
                 for model in models.values():
-                    log.listen(model)
-                room = Room(
+                    log.attach(model)
+                room = RunContext(
                     models=models,
                     journal=store,
                     brake=brake,
@@ -161,17 +161,17 @@ class StudyRun:
                 turns_each=turns,
                 turns_stored=store.turns_stored(),
                 turns_missing=missing * turns - store.turns_stored(in_open_talks=True),
-                spent=store.spent(),
+                spent=store.total_cost(),
             )
         )
 
     def _refuse_another_plan(self, store: Store) -> None:
         """Half a study under one plan and half under another is not a study."""
         resolved, lock = resolve(self.plan), self.lock.sha256 if self.lock else ""
-        kept = store.kept("resolved")
+        kept = store.read_note("resolved")
         if kept is None:
-            store.keep(resolved=json.dumps(resolved, sort_keys=True), lock=lock)
-        elif store.kept("lock") != lock:
+            store.write_notes(resolved=json.dumps(resolved, sort_keys=True), lock=lock)
+        elif store.read_note("lock") != lock:
             raise LockError(
                 f"{self.study.store_path} was run under another lock than the plan.lock of now; "
                 "restore that lock, or start a new study"

@@ -17,17 +17,20 @@ from typing import Any, Self
 from chimeralab import version
 from chimeralab.core.records import Record, Trajectory, Turn
 from chimeralab.models.seam import Request
-from chimeralab.runner import Answer, Event, Said, Talk
+from chimeralab.runner import Answer, Event, Talk, TurnRecord
 from chimeralab.study.chain import Chain, read_chain
-from chimeralab.study.commits import SharedCommits, shortfall, tally_path, write_tally
 from chimeralab.study.database import (
     COPY_ID,
+    GroupCommit,
     StoreError,
     checkpoint,
+    explain_errors,
     open_to_read,
     open_to_write,
-    plainly,
+    shortfall,
+    tally_path,
     transaction,
+    write_tally,
 )
 from chimeralab.study.lock import branch, link, opening
 
@@ -56,7 +59,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._db = open_to_write(path)
-        self._commits = SharedCommits(self._db, path, then=self._committed)
+        self._commits = GroupCommit(self._db, path, then=self._committed)
         self._run = 0
         self._told = self._stored()
         self._has_finished = False
@@ -77,8 +80,8 @@ class Store:
         """Have so many conversations in mind: a crowd is served best if few commits hold it up."""
         self._commits.patience = 9.0 if conversations > CROWD else 0.0
 
-    async def settled(self) -> None:
-        await self._commits.settled()
+    async def flush(self) -> None:
+        await self._commits.flush()
 
     def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
         """Write at once, after what conversations have gathered."""
@@ -89,12 +92,12 @@ class Store:
         row = self._row("SELECT id, pid, host, started, ended FROM runs ORDER BY id DESC LIMIT 1")
         return RunEntry(*row) if row else None
 
-    def kept(self, key: str) -> str | None:
+    def read_note(self, key: str) -> str | None:
         """What the store says about the whole study under a key."""
         row = self._row("SELECT value FROM study WHERE key = ?", key)
         return row[0] if row else None
 
-    def keep(self, **values: str) -> None:
+    def write_notes(self, **values: str) -> None:
         with self._transaction() as db:
             db.executemany("INSERT OR REPLACE INTO study VALUES (?, ?)", values.items())
 
@@ -156,7 +159,7 @@ class Store:
         """The conversations that have not come to their end."""
         return {row[0] for row in self._rows("SELECT id FROM trajectories WHERE outcome IS NULL")}
 
-    def spent(self) -> float:
+    def total_cost(self) -> float:
         """What replies in conversations, answers of raters and checks of raters cost so far."""
         query = (
             "SELECT coalesce(sum(cost), 0) FROM (SELECT cost FROM attempts UNION ALL "
@@ -170,13 +173,13 @@ class Store:
         open_only = f"{everywhere} JOIN trajectories ON id = trajectory WHERE outcome IS NULL"
         return int(self._row(open_only if in_open_talks else everywhere)[0])
 
-    def said(self, talk: str) -> list[Said]:
+    def history(self, talk: str) -> list[TurnRecord]:
         rows = self._rows(
             "SELECT turn, speaker, model, text, finish FROM turns WHERE trajectory = ? "
             "ORDER BY turn",
             talk,
         )
-        return [Said(*row) for row in rows]
+        return [TurnRecord(*row) for row in rows]
 
     def events(self, talk: str) -> list[Event]:
         rows = self._rows(
@@ -184,7 +187,7 @@ class Store:
         )
         return [Event(turn, kind, json.loads(detail)) for turn, kind, detail in rows]
 
-    def turned_down(self, talk: str, turn: int, probe: str = "") -> dict[str, int]:
+    def count_rejections(self, talk: str, turn: int, probe: str = "") -> dict[str, int]:
         rows = self._rows(
             "SELECT outcome, count(*) FROM attempts WHERE trajectory = ? AND turn = ? "
             "AND probe = ? AND outcome IN ('empty', 'refusal') GROUP BY outcome",
@@ -228,7 +231,7 @@ class Store:
                 (now(), outcome, seconds, talk, turn),
             )
 
-    def add_turn(self, attempt: int, talk: Talk, said: Said, answer: Answer) -> None:
+    def add_turn(self, attempt: int, talk: Talk, said: TurnRecord, answer: Answer) -> None:
         with self._commits.step() as db:
             _close_attempt(db, attempt, answer)
             row = (talk.id, *said.as_dict().values(), attempt)
@@ -236,7 +239,9 @@ class Store:
             db.execute("INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, chained))
             self._count(db)
 
-    def add_probe(self, attempt: int, talk: str, probe: str, said: Said, answer: Answer) -> None:
+    def add_probe(
+        self, attempt: int, talk: str, probe: str, said: TurnRecord, answer: Answer
+    ) -> None:
         with self._commits.step() as db:
             _close_attempt(db, attempt, answer)
             branched = branch(self._last_hash(talk, said.turn), said.turn, probe, said.text)
@@ -244,7 +249,7 @@ class Store:
             db.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?, ?)", row)
             self._count(db)
 
-    def probed(self, talk: str, turn: int) -> dict[str, str]:
+    def probe_replies(self, talk: str, turn: int) -> dict[str, str]:
         query = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"
         return dict(self._rows(query, talk, turn))
 
@@ -260,7 +265,7 @@ class Store:
             db.execute(query, tuple(cells.values()))
 
     def add_event(self, talk: str, event: Event) -> None:
-        row = (talk, event.turn, event.kind, written(event), now())
+        row = (talk, event.turn, event.kind, encode_detail(event), now())
         with self._commits.step() as db:
             db.execute(
                 "INSERT INTO events (trajectory, turn, kind, detail, at) VALUES (?, ?, ?, ?, ?)",
@@ -284,7 +289,7 @@ class Store:
         )
 
     def _stored(self) -> int:
-        return int(self.kept("stored") or 0)
+        return int(self.read_note("stored") or 0)
 
     def _committed(self) -> None:
         """Count beside the database what is safe in it by now."""
@@ -312,15 +317,15 @@ class Store:
         return str(row[0])
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
-        with plainly(self.path):
+        with explain_errors(self.path):
             return self._db.execute(query, values).fetchall()
 
     def _row(self, query: str, *values: Any) -> Any:
-        with plainly(self.path):
+        with explain_errors(self.path):
             return self._db.execute(query, values).fetchone()
 
 
-def written(event: Event) -> str:
+def encode_detail(event: Event) -> str:
     """The detail of an event as it is stored."""
     return json.dumps(event.detail, sort_keys=True)
 
@@ -386,7 +391,7 @@ class Archive:
 
     def rows(self, query: str, *values: Any) -> Iterator[Row]:
         """The rows of a query, one at a time."""
-        with plainly(self.path):
+        with explain_errors(self.path):
             for row in self._db.execute(query, values):
                 yield dict(row)
 

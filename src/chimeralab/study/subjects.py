@@ -12,7 +12,7 @@ from chimeralab.core.parts import SentKey
 from chimeralab.core.records import Record
 from chimeralab.core.text import redact
 from chimeralab.models.seam import Message, Model, Request, Sampling
-from chimeralab.runner.asking import breakdown
+from chimeralab.runner.converse import wrap_error
 from chimeralab.study.plan import Plan
 
 HELLO = Request(
@@ -109,4 +109,4 @@ def saying(place: str) -> Iterator[None]:
     except ChimeraError as error:
         raise InputError(f"{place} can't be used: {redact(str(error))}") from error
     except Exception as error:  # whatever the code of others lets through
-        raise breakdown(place, error) from error
+        raise wrap_error(place, error) from error

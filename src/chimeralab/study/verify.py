@@ -12,10 +12,9 @@ from typing import Any
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import plural
 from chimeralab.core.records import Detection, Record
-from chimeralab.runner import Prompt, Said, Talk
+from chimeralab.runner import Prompt, Talk, TurnRecord
 from chimeralab.study.chain import Chain
-from chimeralab.study.detecting import Finding, recompute_verdicts
-from chimeralab.study.export import sealed_items
+from chimeralab.study.export import find_sealed_items
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import (
     Lock,
@@ -27,6 +26,7 @@ from chimeralab.study.lock import (
     resolve,
 )
 from chimeralab.study.store import Archive, Row
+from chimeralab.study.verdicts import Finding, recompute_verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def _check_chain(study: Study, archive: Archive, found: _Found) -> Chain | None:
     if not archive.value("SELECT count(*) FROM sqlite_master WHERE name = 'chain'"):
         found.findings.append(Finding(archive.path.name, "its chain was taken out"))
         return None
-    chain = archive.chain(may_withhold=bool(sealed_items(study)))
+    chain = archive.chain(may_withhold=bool(find_sealed_items(study)))
     found.findings += [Finding(*misfit) for misfit in chain.misfits]
     if chain.withheld:
         rows = plural(chain.withheld, "label or packet", "labels and packets")
@@ -312,7 +312,7 @@ def _talk_findings(row: Row, talk: Talk, turns: list[Row]) -> Iterator[Finding]:
 def _chain_findings(row: Row, turns: list[Row]) -> Iterator[Finding]:
     previous = row["opening"]
     for number, turn in enumerate(turns, start=1):
-        said = Said(*(turn[key] for key in ("turn", "speaker", "model", "text", "finish")))
+        said = TurnRecord(*(turn[key] for key in ("turn", "speaker", "model", "text", "finish")))
         if turn["turn"] != number:
             yield Finding(row["id"], f"turn {number} is missing")
             return

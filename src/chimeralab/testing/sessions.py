@@ -5,7 +5,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from chimeralab.models.seam import Reply, Request, Sampling
-from chimeralab.runner import Brake, MemoryJournal, Prompt, Room, Rules, Speaker, Talk, converse
+from chimeralab.runner import (
+    Brake,
+    MemoryJournal,
+    Prompt,
+    Rules,
+    RunContext,
+    Speaker,
+    Talk,
+    converse,
+)
 from chimeralab.trial.script import Script
 from chimeralab.trial.trials import TrialRow
 
@@ -30,6 +39,8 @@ def play(
     rules = Rules(turns=len(script.course.steps))
     talk = Talk(arm, prompt, repeat, speakers, rules, seed=0, script=script)
     journal = MemoryJournal()
-    ended = asyncio.run(converse(talk, Room({"subject": FunctionModel(answer)}, journal, Brake())))
+    ended = asyncio.run(
+        converse(talk, RunContext({"subject": FunctionModel(answer)}, journal, Brake()))
+    )
     assert ended.outcome == "completed", ended
     return journal.rows[talk.id]

@@ -10,7 +10,7 @@ from pydantic import Field
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Part, PartLoader, choose, format_value, read_part, read_record
 from chimeralab.core.records import Record
-from chimeralab.study.plan import named_tables
+from chimeralab.study.plan import read_named_tables
 from chimeralab.trial.countermeasures import COUNTERMEASURES, SEAM
 from chimeralab.trial.script import Arm
 from chimeralab.trial.stressors import SHAM, STRESSORS, Amnesia, Conformity, Infallibility, Stressor
@@ -84,7 +84,7 @@ class Stress:
         self.known: dict[str, type[Stressor]] = dict(STRESSORS)
         self.own: dict[str, str] = {}
         self.tables: dict[str, Tables] = {}
-        for name, table in named_tables(tables, "stressors").items():
+        for name, table in read_named_tables(tables, "stressors").items():
             place = f"[stressors.{name}]"
             if isinstance(table, Mapping) and "use" in table:
                 if name in STRESSORS:
@@ -130,7 +130,7 @@ def read_arms(
     """Every arm by its name; the untouched control always comes first."""
     designed = dict(_designed(trial, stress))
     helped = dict(_helped(trial, stress, loader))
-    named = dict(_named(named_tables(tables, "arms"), designed | helped, stress, loader))
+    named = dict(_named(read_named_tables(tables, "arms"), designed | helped, stress, loader))
     arms = {CONTROL: stress.arm({}, "[trial]"), **designed, **named, **helped}
     used = {name for arm in arms.values() for name in arm.stressors}
     places = (*FIRST_PLACES, *(name for name in stress.known if name in used - {*FIRST_PLACES}))

@@ -9,7 +9,6 @@ import numpy as np
 from chimeralab.core.numbers import number
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Request
-from chimeralab.runner.talk import Put
 from chimeralab.stats.planning import detectable_difference
 from chimeralab.trial.effects import DeclaredEffect, measure_sessions
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
@@ -172,7 +171,7 @@ def simulate_session(script: Script, subject: PhantomSubject, arm: str) -> Itera
     session = f"{arm}/{scenario}"
     answers: list[str] = []
 
-    def reply(shown: Put, turn: int, probe: str = "") -> str:
+    def reply(shown: Request, turn: int, probe: str = "") -> str:
         return subject.answer(
             Request(shown.messages, conversation=session, turn=turn, probe=probe, key=shown.key)
         )

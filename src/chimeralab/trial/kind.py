@@ -19,14 +19,21 @@ from chimeralab.models.seam import Model
 from chimeralab.runner import SessionScript
 from chimeralab.selfplay.plan import read_extras
 from chimeralab.stats.effects import TRIAL, short
-from chimeralab.study.detecting import Finding, Recomputed
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.export import TALK
-from chimeralab.study.folder import Study, planned_talks
+from chimeralab.study.folder import Study, plan_talks
 from chimeralab.study.forecast import TOKENS_A_MESSAGE, tokens_at_most
 from chimeralab.study.kind import Design, Kind, Units
-from chimeralab.study.plan import Condition, Plan, Subject, named_tables, read_models, read_subject
+from chimeralab.study.plan import (
+    Condition,
+    Plan,
+    Subject,
+    read_models,
+    read_named_tables,
+    read_subject,
+)
 from chimeralab.study.store import Archive
+from chimeralab.study.verdicts import CheckResult, Finding
 from chimeralab.trial import plan as trial_plan
 from chimeralab.trial.agents import AGENTS, find_abilities, open_agent
 from chimeralab.trial.agents import seam as agents
@@ -95,7 +102,7 @@ class Trial(Kind):
         self, tables: Mapping[str, Any], beside: PartLoader, locked: Mapping[str, Any] | None
     ) -> Design:
         extras = self.read_extras(tables, beside)
-        agents_named = named_tables(tables, "agents")
+        agents_named = read_named_tables(tables, "agents")
         models = read_models(tables, beside, MODELS | SUBJECTS, needed=not agents_named)
         models |= _read_agents(agents_named, models, beside)
         able = {name: _abilities(name, models[name].part.settings, beside) for name in agents_named}
@@ -132,7 +139,7 @@ class Trial(Kind):
 
     def count_requests(self, plan: Plan, model: str) -> tuple[int, int, int]:
         """Calls, prompt tokens and reply tokens of a subject's sessions, probes included."""
-        own = [talk for talk in planned_talks(plan) if talk.speakers[0].model == model]
+        own = [talk for talk in plan_talks(plan) if talk.speakers[0].model == model]
         calls, prompt_bytes, answers_shown = max_requests(talk.script for talk in own)
         longest = max((talk.speakers[0].sampling.max_tokens for talk in own), default=0)
         system = max((tokens_at_most(talk.speakers[0].system or "") for talk in own), default=0)
@@ -165,12 +172,12 @@ class Trial(Kind):
         phantoms = {n: p for n, p in parts.items() if isinstance(p, PhantomSubjectSettings)}
         return detectable(plan.own, phantoms)
 
-    def recompute(self, study: Study, archive: Archive) -> Iterator[Recomputed]:
+    def recompute(self, study: Study, archive: Archive) -> Iterator[CheckResult]:
         """Every trial scored again from its answers, and what parts of the user's own counted."""
         scripts = (talk.script for talk in study.talks)
         kept = Counter(filter(None, map(missing_code, scripts)))
         some = "every trial" if not kept else "the trials of the other sessions"
-        yield Recomputed(
+        yield CheckResult(
             tuple(Finding(*found) for found in rescore(study, archive)),
             (f"{some}, scored again from its answers",),
             tuple(
@@ -179,7 +186,7 @@ class Trial(Kind):
             ),
         )
         found, unchecked = recount(study)
-        yield Recomputed(
+        yield CheckResult(
             tuple(Finding(*each) for each in found),
             unchecked=tuple(
                 f"not recomputed: {n:,} counts of {code}" for code, n in unchecked.items()

@@ -19,8 +19,8 @@ from chimeralab.core.parts import (
 from chimeralab.core.records import Record
 from chimeralab.runner import Prompt, Rules, Speaker
 from chimeralab.stats.effects import ArmKey
-from chimeralab.study.kind import SetIsGone
-from chimeralab.study.plan import SamplingChange, innermost, named_tables
+from chimeralab.study.kind import MissingSourceError
+from chimeralab.study.plan import SamplingChange, merge_sampling, read_named_tables
 from chimeralab.trial import measures
 from chimeralab.trial import probes as probe_seam
 from chimeralab.trial.arms import CONTROL, Stress, TrialTable, read_arms
@@ -170,7 +170,7 @@ def read_trial(
         },
         measures={
             name: read_part({}, measure, f"[measures.{name}]", loader, measures.SEAM)
-            for name, measure in named_tables(tables, "measures").items()
+            for name, measure in read_named_tables(tables, "measures").items()
         },
         agents=agents,
         answering=_read_table(AnswerRules, tables, "answers"),
@@ -200,7 +200,7 @@ def _read_speakers(
     for key in cast:
         changes = tested[key.subject].get("sampling", {})
         inner = read_record(SamplingChange, changes, f"[models.{key.subject}.sampling]")
-        sampling = innermost(outer, inner)
+        sampling = merge_sampling(outer, inner)
         speakers[key] = (Speaker(key.subject, key.subject, sampling, table.system),)
     return speakers
 
@@ -264,7 +264,7 @@ def _read_scenarios(
         return source, locked
     parts = [part for arm in arms.values() for part in arm.stressors.values()]
     if any(isinstance(part, StandIn) for part in (source.settings, *parts)):
-        raise SetIsGone("the scenarios are laid out by code that this command does not run")
+        raise MissingSourceError("code that this command does not run generates the scenarios")
     scenarios: Iterable[Scenario]
     if hasattr(source.settings, "within"):
         scenarios = source.settings.within(loader.folder).read(number)
@@ -321,7 +321,7 @@ def _read_probes(
 ) -> tuple[dict[str, Probe], dict[str, Part]]:
     """What is asked in forks, and what of it the tables [probes.NAME] define."""
     own: dict[str, Part] = {}
-    for name, settings in named_tables(tables, "probes").items():
+    for name, settings in read_named_tables(tables, "probes").items():
         place = f"[probes.{name}]"
         if name in PROBES:
             raise InputError(f"{place} has that name already; give your own another one")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
-from chimeralab.models.seam import Heard, Message
+from chimeralab.models.seam import Message, Request, SubjectTurn
 from chimeralab.runner.interventions import Ask
-from chimeralab.runner.journal import Room
-from chimeralab.runner.talk import Put, Talk
+from chimeralab.runner.journal import RunContext
+from chimeralab.runner.talk import Talk
 from chimeralab.trial.course import Course, Evidence
 from chimeralab.trial.probes import Alone, Probe, question_text
 from chimeralab.trial.replies import read_choice
@@ -119,13 +119,13 @@ class Script(Record):
     def asks_again(self) -> bool:
         return self.answering.unreadable == "ask again"
 
-    def put(
+    def build_request(
         self,
         system: tuple[Message, ...],
         ask: Ask,
         answers: Sequence[str],
         probed: ProbedAt,
-    ) -> Put:
+    ) -> Request:
         """One question as the subject gets it, with the solution for whoever scores it.
 
         With its own memory it is told what it heard at every turn, and so far answered.
@@ -135,7 +135,7 @@ class Script(Record):
             scene, shown = self._shown(turn, answers, ask.probed)
         else:
             scene, shown = self._forked(turn, answers, ask.probe, ask.probed)
-        heard: list[Heard] = []
+        heard: list[SubjectTurn] = []
         if self.own_memory:
             heard = [self.heard_at(n, answers, probed(n)) for n in range(1, turn)]
             heard.append(self.hears(scene, answers))
@@ -143,19 +143,19 @@ class Script(Record):
             heard = [replace(each, answer=answer) for each, answer in zip(heard, said, strict=True)]
             if system:
                 heard[0] = replace(heard[0], text=f"{system[0].content}\n\n{heard[0].text}")
-        return shown._replace(messages=(*system, *shown.messages), heard=tuple(heard))
+        return replace(shown, messages=(*system, *shown.messages), history=tuple(heard))
 
-    def examine(self, talk: Talk, room: Room) -> "Examination":
+    def examine(self, talk: Talk, room: RunContext) -> "Examination":
         """Whoever puts a subject through it."""
         from chimeralab.trial.session import Examination  # noqa: PLC0415 - it rests on scripts
 
         return Examination(talk, self, room)
 
-    def asked(self, turn: int, answers: Sequence[str], probed: Probed = NOTHING_PROBED) -> Put:
+    def asked(self, turn: int, answers: Sequence[str], probed: Probed = NOTHING_PROBED) -> Request:
         """A turn's question after the answers before it; `probed` has the replies in its forks."""
         return self._shown(turn, answers, probed)[1]
 
-    def fork(self, turn: int, answers: Sequence[str], probe: str, probed: Probed) -> Put:
+    def fork(self, turn: int, answers: Sequence[str], probe: str, probed: Probed) -> Request:
         """What is asked in a fork at a turn: before its answer and without what is not heard alone,
         or after it."""
         return self._forked(turn, answers, probe, probed)[1]
@@ -164,7 +164,7 @@ class Script(Record):
         """What the subject has before it at a turn, and what was done to it."""
         return self._shown(turn, answers, probed)[0]
 
-    def _shown(self, turn: int, answers: Sequence[str], probed: Probed) -> tuple[Scene, Put]:
+    def _shown(self, turn: int, answers: Sequence[str], probed: Probed) -> tuple[Scene, Request]:
         # A turn is put, forked and put on record: what it shows is worked out once for all three.
         alone = probed.get(Alone.name)
         place = turn, tuple(answers[: turn - 1]), alone
@@ -173,12 +173,12 @@ class Script(Record):
             scene = self._staged(turn, answers, tuple(self.arm.stressors), alone)
             put = self._put(scene, question, question.options, messages(scene))
             self._known.update(asked=place, shown=(scene, put))
-        shown: tuple[Scene, Put] = self._known["shown"]
+        shown: tuple[Scene, Request] = self._known["shown"]
         return shown
 
     def _forked(
         self, turn: int, answers: Sequence[str], probe: str, probed: Probed
-    ) -> tuple[Scene, Put]:
+    ) -> tuple[Scene, Request]:
         step, part = self.course.step(turn), self.probes[probe]
         if part.first:
             heard = [name for name, each in self.arm.stressors.items() if each.heard_alone]
@@ -196,16 +196,16 @@ class Script(Record):
         options = self.course.step(turn).question.options
         return bool(read_choice(answer, options) if options else answer.strip())
 
-    def heard_at(self, turn: int, answers: Sequence[str], probed: Probed) -> Heard:
+    def heard_at(self, turn: int, answers: Sequence[str], probed: Probed) -> SubjectTurn:
         """An earlier turn as a subject with its own memory heard it then."""
         place = "heard", turn, tuple(answers[: turn - 1]), probed.get(Alone.name)
         if place not in self._known:
             names, alone = tuple(self.arm.stressors), probed.get(Alone.name)
             self._known[place] = self.hears(self._staged(turn, answers, names, alone), answers)
-        heard: Heard = self._known[place]
+        heard: SubjectTurn = self._known[place]
         return heard
 
-    def hears(self, scene: Scene, answers: Sequence[str]) -> Heard:
+    def hears(self, scene: Scene, answers: Sequence[str]) -> SubjectTurn:
         """A scene for a subject that keeps its own memory: its newest message, and what is gone."""
         # Of an episode that is gone, what other stressors said is said again.
         left = tuple(exchange for exchange in scene.past if exchange.answer is None)
@@ -221,7 +221,7 @@ class Script(Record):
                     "this subject keeps its own memory, where nothing can be rewritten; leave that "
                     "stressor out, or see recall in docs/agents.md"
                 )
-        return Heard(present[-1].content, tuple(n for n in range(1, now) if n not in kept))
+        return SubjectTurn(present[-1].content, tuple(n for n in range(1, now) if n not in kept))
 
     def probes_at(self, turn: int) -> tuple[str, ...]:
         """What is asked in forks at a turn, by name."""
@@ -345,7 +345,7 @@ class Script(Record):
         question: Question,
         options: tuple[str, ...],
         chat: tuple[Message, ...],
-    ) -> Put:
+    ) -> Request:
         """A chat with the solution of its question, for subjects whose behaviour is set."""
         place = scene.present.turn, question.id
         if place not in self._known:
@@ -372,4 +372,4 @@ class Script(Record):
                 ],
             }
         held_to = options if self.answering.constrained else ()
-        return Put(chat, self._known[place], options=held_to)
+        return Request(chat, key=self._known[place], options=held_to)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from chimeralab.runner.asking import Ended, Stored, ask_turn
+from chimeralab.runner.converse import Ending, ask_turn
 from chimeralab.runner.interventions import Ask
-from chimeralab.runner.journal import Event, Intervened, Room, nobody
-from chimeralab.runner.talk import Said, Talk
+from chimeralab.runner.journal import Answer, Event, Intervention, RunContext, ignore_news
+from chimeralab.runner.talk import Talk, TurnRecord
 from chimeralab.trial.course import Course
 from chimeralab.trial.hooks import HookEvent, Sightings, at_answer, at_probe, at_question
 from chimeralab.trial.probes import Alone, Confidence, EarlierFact, ManipulationCheck, StatedBelief
@@ -30,38 +30,38 @@ class Examination:
     The journal knows what is done already.
     """
 
-    def __init__(self, talk: Talk, script: Script, room: Room) -> None:
+    def __init__(self, talk: Talk, script: Script, room: RunContext) -> None:
         self._talk = talk
         self._script = script
         self._room = room
         self._scorer = Scorer()
-        self._watched = room.publish is not nobody
+        self._watched = room.publish is not ignore_news
         # An earlier run may have broken off between an event and its question.
         earlier = room.journal.events(talk.id)
         self._recorded = {(event.turn, event.kind) for event in earlier}
 
-    async def ask(self, ask: Ask, said: Sequence[Said]) -> Stored | Ended:
+    async def ask(self, ask: Ask, said: Sequence[TurnRecord]) -> tuple[TurnRecord, Answer] | Ending:
         """Ask for the next turn, after what has to be asked in a fork before it."""
         script = self._script
         for probe in script.probes_before(ask.turn):
             ended = await self._probe(probe, ask, said)
             if ended is not None:
                 return ended
-        ask = replace(ask, probed=self._room.journal.probed(self._talk.id, ask.turn))
+        ask = replace(ask, probed=self._room.journal.probe_replies(self._talk.id, ask.turn))
         scene = script.scene(ask.turn, [turn.text for turn in said], ask.probed)
         for event in list_events(scene):
             if (event.turn, event.kind) not in self._recorded:
                 self._room.journal.add_event(self._talk.id, event)
-                self._room.publish(Intervened(self._talk.id, event))
+                self._room.publish(Intervention(self._talk.id, event))
         if self._watched:
             self._tell(ask.turn, at_question(question_row(script, ask.turn, scene)))
         stored = await ask_turn(self._talk, ask, said, self._room)
-        if self._watched and isinstance(stored, Stored):
-            row = self._row(ask.turn, [*said, stored.said])
+        if self._watched and not isinstance(stored, Ending):
+            row = self._row(ask.turn, [*said, stored[0]])
             self._tell(ask.turn, at_answer(row))
         return stored
 
-    async def look_back(self, ask: Ask, said: Sequence[Said]) -> Ended | None:
+    async def look_back(self, ask: Ask, said: Sequence[TurnRecord]) -> Ending | None:
         """Ask in forks what follows the last answer, and score it; None when all of it is done."""
         script = self._script
         if not said or self._room.journal.is_scored(self._talk.id, len(said)):
@@ -72,17 +72,17 @@ class Examination:
                 return ended
         row = self._row(ask.turn, said)
         self._room.journal.add_trial(self._talk.id, row)
-        await self._room.journal.settled()
+        await self._room.journal.flush()
         self._room.publish(row)
         return None
 
-    async def _probe(self, probe: str, ask: Ask, said: Sequence[Said]) -> Ended | None:
-        probed = self._room.journal.probed(self._talk.id, ask.turn)
+    async def _probe(self, probe: str, ask: Ask, said: Sequence[TurnRecord]) -> Ending | None:
+        probed = self._room.journal.probe_replies(self._talk.id, ask.turn)
         if probe in probed:
             return None
         fork = replace(ask, probe=probe, probed=probed)
         result = await ask_turn(self._talk, fork, said, self._room)
-        if isinstance(result, Ended):
+        if isinstance(result, Ending):
             return result
         script = self._script
         if self._watched and len(said) >= ask.turn and script.probes[probe].observed:
@@ -90,9 +90,9 @@ class Examination:
             self._tell(ask.turn, at_probe(script.probes[probe], row))
         return None
 
-    def _row(self, turn: int, said: Sequence[Said]) -> TrialRow:
+    def _row(self, turn: int, said: Sequence[TurnRecord]) -> TrialRow:
         """The row of a turn, as far as it is known."""
-        probed = self._room.journal.probed(self._talk.id, turn)
+        probed = self._room.journal.probe_replies(self._talk.id, turn)
         row = score(self._script, turn, [each.text for each in said], probed, self._scorer)
         return replace(
             row,

@@ -12,7 +12,7 @@ from chimeralab.core.parts import CodeFile, StandIn
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import branch, digest
-from chimeralab.study.store import Archive, Row, now, written
+from chimeralab.study.store import Archive, Row, encode_detail, now
 from chimeralab.trial.analysis import SessionsLeftOut
 from chimeralab.trial.measures import CustomMeasure, HitRate
 from chimeralab.trial.plan import TrialPlan
@@ -113,7 +113,8 @@ def _check_trials(
         recorded = (
             (event["kind"], event["detail"]) for event in archive.rows(_DONE, session, trial)
         )
-        if sorted(recorded) != sorted((event.kind, written(event)) for event in list_events(scene)):
+        expected = sorted((event.kind, encode_detail(event)) for event in list_events(scene))
+        if sorted(recorded) != expected:
             yield f"trial {trial}: its events are not what was done to it"
 
 

@@ -17,9 +17,9 @@ from chimeralab.core.records import Detection, Turn
 from chimeralab.detection.guard import Guard
 from chimeralab.detection.verdict import from_json
 from chimeralab.study import Study
-from chimeralab.study.detecting import detector_key, stored_detections
 from chimeralab.study.run import watcher
 from chimeralab.study.store import Archive, Row
+from chimeralab.study.verdicts import detector_key, load_detections
 from chimeralab.web.live import Feed, Patch, lines, patch
 from chimeralab.web.pages import ENCODING
 from chimeralab.web.progress import (
@@ -342,7 +342,7 @@ class StudyWatch:
         """The verdicts that the study has stored already."""
         if not self.study.store_path.is_file():
             return
-        for row in stored_detections(self.study):
+        for row in load_detections(self.study):
             mark = "collapsed" if row["collapsed"] else "looping" if row.get("looping") else ""
             self._to_judge.discard(row["id"])
             self._mark(row["id"], mark)

@@ -7,7 +7,7 @@ from chimeralab.cli.run import RunProgress
 from chimeralab.runner import (
     AttemptFailed,
     Event,
-    Intervened,
+    Intervention,
     RunStarted,
     TalkEnded,
     TurnStored,
@@ -59,7 +59,7 @@ def test_no_time_is_foretold_before_the_first_turn():
 
 def test_failures_and_interventions_are_counted():
     failed = AttemptFailed("t", 1, "m", "server", "out of \x1b[31morder")
-    shown = tally(STARTED, failed, failed, Intervened("t", Event(3, "intervention")))
+    shown = tally(STARTED, failed, failed, Intervention("t", Event(3, "intervention")))
     assert "2 failed attempts" in str(shown)
     assert "1 intervention" in str(shown)
     assert "\x1b" not in shown.last_failure

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimeralab.models.seam import failure, kind_of
+from chimeralab.models.seam import classify_status, make_failure
 
 KEY = "sk-secret-0123456789"
 
@@ -29,16 +29,16 @@ KEY = "sk-secret-0123456789"
     ],
 )
 def test_status_and_words_decide_the_kind(status: int, words: str, kind: str) -> None:
-    assert kind_of(status, words) == kind
+    assert classify_status(status, words) == kind
 
 
 @given(st.text(max_size=400), st.text(max_size=400))
 def test_key_is_gone_wherever_it_stands(before: str, after: str) -> None:
     # A key that the cut goes through must not leave its first half behind.
-    message = str(failure("auth", before + KEY + after, {"LAB_KEY": KEY}))
+    message = str(make_failure("auth", before + KEY + after, {"LAB_KEY": KEY}))
     assert KEY not in message
     assert KEY[:10] not in message or KEY[:10] in before + after
 
 
 def test_long_messages_are_cut() -> None:
-    assert len(str(failure("server", "x" * 10_000))) < 400
+    assert len(str(make_failure("server", "x" * 10_000))) < 400

@@ -21,7 +21,7 @@ from chimeralab.rating.samples import draw, find_sample, load_samples, mark_used
 from chimeralab.rating.study_audit import audit_study
 from chimeralab.rating.validity import Validity
 from chimeralab.study import LockError, RunOptions, Study, run_study
-from chimeralab.study.detecting import detect_study
+from chimeralab.study.verdicts import detect_study
 from tests.plans import RATED, judge
 
 DONE = ("run",)

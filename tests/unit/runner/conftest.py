@@ -9,7 +9,7 @@ import pytest
 
 from chimeralab.core.records import Turn
 from chimeralab.models.seam import ModelFailure, Reply, Request, Sampling
-from chimeralab.runner import Brake, Prompt, Room, Rules, Speaker, Talk
+from chimeralab.runner import Brake, Prompt, Rules, RunContext, Speaker, Talk
 from chimeralab.study.store import Store
 
 Answer = Callable[[Request], Reply | str | ModelFailure]
@@ -52,7 +52,7 @@ class Stage:
 
     store: Store
     talk: Talk
-    room: Room
+    room: RunContext
     news: list[Any]
 
     def counts(self, query: str) -> list[tuple[Any, ...]]:
@@ -91,7 +91,7 @@ def stage(store: Store) -> Callable[..., Stage]:
         news: list[Any] = []
         models = room.pop("models", {"m": Script(answer)})
         inside: dict[str, Any] = {"retry_wait": 0.0, "publish": news.append} | room
-        return Stage(store, talk, Room(models, store, brake or Brake(), **inside), news)
+        return Stage(store, talk, RunContext(models, store, brake or Brake(), **inside), news)
 
     return make
 

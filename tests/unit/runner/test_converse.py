@@ -23,16 +23,16 @@ def run(stage):
 def test_a_conversation_has_every_planned_turn_once(stage, make_talk):
     stage = stage(make_talk(speakers=3, turns=7), counted)
     assert run(stage).outcome == "completed"
-    said = stage.store.said(stage.talk.id)
+    said = stage.store.history(stage.talk.id)
     assert [turn.text for turn in said] == [f"turn {n}" for n in range(1, 8)]
     assert [turn.speaker for turn in said] == ["s1", "s2", "s3", "s1", "s2", "s3", "s1"]
     assert stage.outcome() == ("completed", None)
 
 
 def test_a_turn_is_on_disk_before_the_next_is_asked(stage, make_talk):
-    held: Any = stage(make_talk(), lambda request: str(len(held.store.said(held.talk.id))))
+    held: Any = stage(make_talk(), lambda request: str(len(held.store.history(held.talk.id))))
     run(held)
-    assert [turn.text for turn in held.store.said(held.talk.id)] == list("012345")
+    assert [turn.text for turn in held.store.history(held.talk.id)] == list("012345")
 
 
 def test_a_resumed_conversation_asks_only_for_what_is_missing(stage, make_talk):
@@ -81,7 +81,7 @@ def test_every_failed_attempt_is_told(stage, make_talk):
 def test_an_empty_reply_is_a_turn_when_the_rule_is_to_record_it(stage, make_talk):
     stage = stage(make_talk(), lambda r: "  " if r.turn == 2 else "words")
     assert run(stage).outcome == "completed"
-    assert stage.store.said(stage.talk.id)[1].text == "  "
+    assert stage.store.history(stage.talk.id)[1].text == "  "
 
 
 def test_an_empty_reply_is_drawn_again_with_another_seed(stage, make_talk):
@@ -118,7 +118,7 @@ def test_a_refusal_ends_a_conversation_when_the_rule_is_to_stop(stage, make_talk
 def test_a_request_that_is_refused_without_text_counts_as_a_refusal(stage, make_talk):
     stage = stage(make_talk(turns=2), lambda r: ModelFailure("refused", "content filter"))
     assert run(stage).outcome == "completed"
-    assert [turn.finish for turn in stage.store.said(stage.talk.id)] == ["refusal", "refusal"]
+    assert [turn.finish for turn in stage.store.history(stage.talk.id)] == ["refusal", "refusal"]
     assert stage.counts("SELECT DISTINCT reason FROM attempts") == [("content filter",)]
 
 
@@ -171,7 +171,7 @@ def test_a_crash_inside_a_model_is_recorded_and_not_hidden(stage, make_talk):
 
 def test_a_model_that_gives_something_else_than_a_reply_is_told_so(stage, make_talk):
     stage = stage(make_talk(), lambda r: {"text": "hello"})
-    with pytest.raises(InputError, match=r"reply\(\) gave a dict, not a Reply"):
+    with pytest.raises(InputError, match=r"reply\(\) returned a dict, not a Reply"):
         run(stage)
 
 
@@ -187,7 +187,7 @@ def test_keys_are_blotted_out_of_reasons(stage, make_talk, monkeypatch):
 def test_text_that_is_no_unicode_is_stored_with_a_replacement(stage, make_talk):
     stage = stage(make_talk(turns=2), lambda r: "a\ud800b")
     assert run(stage).outcome == "completed"
-    assert {turn.text for turn in stage.store.said(stage.talk.id)} == {"a\ufffdb"}
+    assert {turn.text for turn in stage.store.history(stage.talk.id)} == {"a\ufffdb"}
 
 
 def test_the_cost_limit_stops_between_turns(stage, make_talk):
@@ -196,7 +196,7 @@ def test_the_cost_limit_stops_between_turns(stage, make_talk):
     prices = {"m": Price(input=10.0)}
     stage = stage(make_talk(), lambda r: reply, brake=brake, prices=prices)
     assert run(stage).outcome == "paused"
-    assert len(stage.store.said(stage.talk.id)) == 3
+    assert len(stage.store.history(stage.talk.id)) == 3
     assert "max_cost" in stage.room.brake.reason
 
 
@@ -204,7 +204,7 @@ def test_an_unknown_cost_stops_a_run_that_has_a_limit(stage, make_talk):
     brake = Brake(max_cost=1.0)
     stage = stage(make_talk(), counted, brake=brake, prices={"m": Price(input=1.0)})
     run(stage)
-    assert len(stage.store.said(stage.talk.id)) == 1
+    assert len(stage.store.history(stage.talk.id)) == 1
     assert "token counts" in stage.room.brake.reason
 
 
@@ -218,7 +218,7 @@ def test_the_time_limit_stops_between_turns(stage, make_talk):
     brake = Brake(max_hours=2.0, clock=lambda: now[0])
     stage = stage(make_talk(), an_hour_later, brake=brake)
     assert run(stage).outcome == "paused"
-    assert len(stage.store.said(stage.talk.id)) == 2
+    assert len(stage.store.history(stage.talk.id)) == 2
 
 
 def test_stopping_early_happens_only_when_the_plan_says_so(stage, make_talk, same_thrice):
@@ -229,7 +229,7 @@ def test_stopping_early_happens_only_when_the_plan_says_so(stage, make_talk, sam
 def test_a_plan_can_stop_at_the_first_collapse(stage, make_talk, same_thrice):
     early = stage(make_talk(stop_early=True), lambda r: "same", watch=same_thrice)
     assert run(early).outcome == "collapsed"
-    assert len(early.store.said(early.talk.id)) == 3
+    assert len(early.store.history(early.talk.id)) == 3
 
 
 def test_conversations_run_side_by_side_up_to_the_limit(store, make_talk, stage):

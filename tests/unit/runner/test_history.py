@@ -1,8 +1,8 @@
 """The conversation as each speaker sees it."""
 
 from chimeralab.models.seam import Message, Sampling
-from chimeralab.runner import Prompt, Rules, Said, Speaker, Talk
-from chimeralab.runner.asking import view
+from chimeralab.runner import Prompt, Rules, Speaker, Talk, TurnRecord
+from chimeralab.runner.converse import visible_messages
 from chimeralab.runner.interventions import Ask
 
 SAMPLING = Sampling()
@@ -14,9 +14,9 @@ def talk(speakers, seed_visible="all", system=None):
 
 
 def seen(talk, turn, **ask):
-    said = [Said(n, "", "m", f"t{n}", "stop") for n in range(1, turn)]
+    said = [TurnRecord(n, "", "m", f"t{n}", "stop") for n in range(1, turn)]
     asked = Ask(turn, talk.slot(turn), len(talk.speakers), "m", SAMPLING, **ask)
-    return [(message.role, message.content) for message in view(talk, asked, said)]
+    return [(message.role, message.content) for message in visible_messages(talk, asked, said)]
 
 
 def test_own_turns_are_the_assistants_and_others_the_users():
@@ -65,4 +65,4 @@ def test_a_shortened_history_never_opens_with_the_speakers_own_turn():
 
 def test_a_view_is_made_of_messages():
     asked = Ask(1, 0, 2, "m", SAMPLING)
-    assert view(talk(2), asked, []) == (Message("user", "seed"),)
+    assert visible_messages(talk(2), asked, []) == (Message("user", "seed"),)

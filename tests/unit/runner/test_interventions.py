@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from chimeralab.models.seam import ModelFailure
-from chimeralab.runner import Intervened, converse
+from chimeralab.runner import Intervention, converse
 from chimeralab.runner.interventions import Nudge, Rotate, Trim, Warm, due
 
 
@@ -35,7 +35,7 @@ def test_other_models_take_over_for_a_while(stage, make_talk, same_thrice, scrip
     models = {"m": script(stuck), "x": script(lambda r: "x"), "y": script(lambda r: "y")}
     held = stage(talk, stuck, models=models, watch=same_thrice)
     run(held)
-    said = held.store.said(talk.id)
+    said = held.store.history(talk.id)
     assert [turn.model for turn in said] == ["m", "m", "m", "x", "y", "x", "m", "m", "m"]
     assert [turn.speaker for turn in said] == ["s1", "s2"] * 4 + ["s1"]
 
@@ -66,7 +66,7 @@ def test_every_intervention_is_an_event(stage, make_talk, same_thrice):
     events = held.store.events(held.talk.id)
     assert [event.turn for event in events] == [3, 7, 11]
     assert events[0].detail == {"use": "warm", "by": 0.5, "turns": 4}
-    assert [news.event for news in held.news if isinstance(news, Intervened)] == events
+    assert [news.event for news in held.news if isinstance(news, Intervention)] == events
 
 
 def test_a_conversation_without_a_countermeasure_is_left_alone(stage, make_talk, same_thrice):

@@ -9,7 +9,7 @@ from chimeralab.runner import (
     Journal,
     MemoryJournal,
     RetryLog,
-    Room,
+    RunContext,
     converse,
 )
 
@@ -23,9 +23,9 @@ def test_a_memory_journal_remembers_what_a_store_remembers(stage, make_talk) -> 
             return ModelFailure("server", "busy")
         return Reply(f"turn {request.turn}!", "stop", 1, 1)
 
-    def held(journal: Journal, room: Room):
+    def held(journal: Journal, room: RunContext):
         ended = asyncio.run(converse(talk, room))
-        return ended, list(journal.said(talk.id)), dict(journal.turned_down(talk.id, 2))
+        return ended, list(journal.history(talk.id)), dict(journal.count_rejections(talk.id, 2))
 
     talk = make_talk(turns=4, on_empty="retry 2 then record", on_failure="retry 3 then stop")
     failures: list[object] = []
@@ -33,7 +33,9 @@ def test_a_memory_journal_remembers_what_a_store_remembers(stage, make_talk) -> 
     expected = held(on_disk.store, on_disk.room)
     failures.clear()
     journal = MemoryJournal()
-    assert held(journal, Room(on_disk.room.models, journal, Brake(), retry_wait=0.0)) == expected
+    assert (
+        held(journal, RunContext(on_disk.room.models, journal, Brake(), retry_wait=0.0)) == expected
+    )
     assert expected[0].outcome == "completed"
 
 
@@ -55,7 +57,7 @@ class Library:
 
 def run(stage, talk, library):
     held = stage(talk, None, models={"m": library})
-    RetryLog(held.store).listen(library)
+    RetryLog(held.store).attach(library)
     asyncio.run(converse(talk, held.room))
     return held.attempts()
 
@@ -78,5 +80,5 @@ def test_a_model_that_tells_nothing_is_left_alone(store):
             return Reply("words")
 
     silent = Silent()
-    RetryLog(store).listen(silent)
+    RetryLog(store).attach(silent)
     assert not hasattr(silent, "on_attempt")

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.study.commits import SharedCommits
-from chimeralab.study.database import StoreError
+from chimeralab.study.database import GroupCommit, StoreError
 from tests import virtual_time
 
 
@@ -31,25 +30,25 @@ def on_disk(path: Path) -> list[str]:
         return [row[0] for row in other.execute("SELECT text FROM said ORDER BY rowid")]
 
 
-def say(commits: SharedCommits, *texts: str) -> None:
+def say(commits: GroupCommit, *texts: str) -> None:
     with commits.step() as db:
         for text in texts:
             db.execute("INSERT INTO said VALUES (?)", [text])
 
 
 def test_a_step_without_a_loop_is_on_disk_at_its_end(db: sqlite3.Connection, path: Path) -> None:
-    say(SharedCommits(db, path, lambda: None), "Hi.")
+    say(GroupCommit(db, path, lambda: None), "Hi.")
     assert on_disk(path) == ["Hi."]
 
 
 def test_many_that_write_at_once_share_one_commit(db: sqlite3.Connection, path: Path) -> None:
     made: list[int] = []
-    commits = SharedCommits(db, path, lambda: made.append(1))
+    commits = GroupCommit(db, path, lambda: made.append(1))
 
     async def talk(n: int) -> None:
         say(commits, str(n))
         assert on_disk(path) == []
-        await commits.settled()
+        await commits.flush()
         assert len(on_disk(path)) == 50
 
     async def talks() -> None:
@@ -64,10 +63,10 @@ def test_a_crowd_waits_for_company_before_the_next_commit(
 ) -> None:
     made: list[float] = []
 
-    async def talk(commits: SharedCommits, n: int) -> None:
+    async def talk(commits: GroupCommit, n: int) -> None:
         await asyncio.sleep(n / 1000)
         say(commits, str(n))
-        await commits.settled()
+        await commits.flush()
         assert str(n) in on_disk(path)
 
     async def talks() -> None:
@@ -78,7 +77,7 @@ def test_a_crowd_waits_for_company_before_the_next_commit(
             made.append(loop.now)
             loop.now += 0.02
 
-        commits = SharedCommits(db, path, take_20_ms, clock=loop.time)
+        commits = GroupCommit(db, path, take_20_ms, clock=loop.time)
         commits.patience = 4.0
         await asyncio.gather(*(talk(commits, n) for n in range(60)))
 
@@ -91,7 +90,7 @@ def test_a_step_that_nobody_waits_for_is_written_all_the_same(
     db: sqlite3.Connection, path: Path
 ) -> None:
     written = asyncio.Event()
-    commits = SharedCommits(db, path, written.set)
+    commits = GroupCommit(db, path, written.set)
 
     async def one() -> None:
         say(commits, "Hi.")
@@ -112,7 +111,7 @@ def test_a_step_that_a_loop_left_behind_is_written_by_the_next(
     def take_a_second() -> None:
         now[0] += 1.0
 
-    commits = SharedCommits(db, path, take_a_second, clock=lambda: now[0])
+    commits = GroupCommit(db, path, take_a_second, clock=lambda: now[0])
     say(commits, "Hi.")
     commits.patience = 1e6
 
@@ -123,7 +122,7 @@ def test_a_step_that_a_loop_left_behind_is_written_by_the_next(
         commits.patience = 0.0
         now[0] += 1.0
         say(commits, "Bye.")
-        await commits.settled()
+        await commits.flush()
 
     asyncio.run(leave())
     assert on_disk(path) == ["Hi."]
@@ -132,13 +131,13 @@ def test_a_step_that_a_loop_left_behind_is_written_by_the_next(
 
 
 def test_a_step_that_fails_takes_no_other_with_it(db: sqlite3.Connection, path: Path) -> None:
-    commits = SharedCommits(db, path, lambda: None)
+    commits = GroupCommit(db, path, lambda: None)
 
     async def two() -> None:
         say(commits, "Hi.")
         with pytest.raises(StoreError, match="UNIQUE"):
             say(commits, "half", "Hi.")
-        await commits.settled()
+        await commits.flush()
 
     asyncio.run(two())
     assert on_disk(path) == ["Hi."]
@@ -148,12 +147,12 @@ def test_whoever_waits_hears_of_a_commit_that_fails(db: sqlite3.Connection, path
     def full() -> None:
         raise StoreError("the disk is full")
 
-    commits = SharedCommits(db, path, full)
+    commits = GroupCommit(db, path, full)
 
     async def talk(text: str) -> None:
         say(commits, text)
         with pytest.raises(StoreError, match="full"):
-            await commits.settled()
+            await commits.flush()
 
     async def talks() -> None:
         await asyncio.gather(talk("a"), talk("b"))
@@ -164,12 +163,12 @@ def test_whoever_waits_hears_of_a_commit_that_fails(db: sqlite3.Connection, path
 def test_whoever_waits_hears_that_another_step_ended_the_transaction(
     db: sqlite3.Connection, path: Path
 ) -> None:
-    commits = SharedCommits(db, path, lambda: None)
+    commits = GroupCommit(db, path, lambda: None)
 
     async def talk() -> None:
         say(commits, "a")
         with pytest.raises(StoreError, match="full"):
-            await commits.settled()
+            await commits.flush()
 
     def fill() -> None:
         with commits.step() as step:
@@ -183,7 +182,7 @@ def test_whoever_waits_hears_that_another_step_ended_the_transaction(
             fill()
         await waiting
         say(commits, "b")
-        await commits.settled()
+        await commits.flush()
 
     asyncio.run(talks())
     assert on_disk(path) == ["b"]
@@ -192,11 +191,11 @@ def test_whoever_waits_hears_that_another_step_ended_the_transaction(
 def test_one_that_is_cancelled_takes_no_commit_from_the_others(
     db: sqlite3.Connection, path: Path
 ) -> None:
-    commits = SharedCommits(db, path, lambda: None)
+    commits = GroupCommit(db, path, lambda: None)
 
     async def talk(text: str) -> None:
         say(commits, text)
-        await commits.settled()
+        await commits.flush()
 
     async def talks() -> None:
         one, two = asyncio.create_task(talk("a")), asyncio.create_task(talk("b"))

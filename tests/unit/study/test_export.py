@@ -13,8 +13,8 @@ from chimeralab.core.errors import InputError
 from chimeralab.detection.verdict import from_json
 from chimeralab.selfplay.analysis import as_json
 from chimeralab.selfplay.runs import read_runs
-from chimeralab.study.detecting import stored_detections
 from chimeralab.study.export import TABLES, export_study
+from chimeralab.study.verdicts import load_detections
 from tests.plans import LOOPERS, SCRIPTED, trial
 from tests.studies import DETECTED
 
@@ -83,7 +83,7 @@ def test_every_column_of_a_table_is_filled_somewhere(done, tmp_path):
 
 def test_the_outcomes_of_every_format_analyse_to_the_numbers_of_the_study(make_study, tmp_path):
     study = make_study(LOOPERS, '[detector]\nuse = "loops"\n', steps=DETECTED)
-    detections = [from_json(row) for row in stored_detections(study)]
+    detections = [from_json(row) for row in load_detections(study)]
     from_study = as_json(analyse(runs_of(detections, ""), study.plan.extras["outcomes"]))
     for kind in ("csv", "jsonl", "parquet"):
         *_, outcomes = export_study(study, kind, tmp_path / "out")

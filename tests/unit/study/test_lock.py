@@ -63,7 +63,7 @@ def test_locked_plan_cannot_change(old, new, named, make_study):
 def test_a_comment_is_no_change(make_study):
     study = make_study(SCRIPTED)
     study.freeze()
-    assert change(study, "turns = 6", "turns = 6 # as agreed").checked_lock()
+    assert change(study, "turns = 6", "turns = 6 # as agreed").check_lock()
 
 
 def test_a_changed_default_breaks_the_lock(make_study):
@@ -73,7 +73,7 @@ def test_a_changed_default_breaks_the_lock(make_study):
     plan = later.plan
     later.__dict__["plan"] = replace(plan, run=replace(plan.run, concurrency=9))
     with pytest.raises(LockError, match=r"run.concurrency: 8 → 9"):
-        later.checked_lock()
+        later.check_lock()
 
 
 def test_changed_code_breaks_the_lock(make_study):
@@ -81,7 +81,7 @@ def test_changed_code_breaks_the_lock(make_study):
     study.freeze()
     changed = change(study, '"turn"', '"turns"', "scripted.py")
     with pytest.raises(InputError, match=r"scripted\.py is not the file that was locked"):
-        changed.checked_lock()
+        changed.check_lock()
 
 
 def test_another_version_of_the_package_is_refused_with_the_way_out(make_study, monkeypatch):
@@ -96,7 +96,7 @@ def test_an_edited_lock_is_refused(make_study):
     study = make_study(SCRIPTED)
     study.freeze()
     with pytest.raises(LockError, match="was edited"):
-        change(study, '"turns": 6', '"turns": 7', "plan.lock").checked_lock()
+        change(study, '"turns": 6', '"turns": 7', "plan.lock").check_lock()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"sha256": 1}'])
@@ -104,7 +104,7 @@ def test_a_damaged_lock_is_named(text, make_study):
     study = make_study(SCRIPTED)
     study.lock_path.write_text(text)
     with pytest.raises(LockError, match=r"plan.lock is damaged"):
-        study.checked_lock()
+        study.check_lock()
 
 
 def test_a_study_that_was_run_can_not_be_locked_any_more(make_study):

@@ -35,7 +35,7 @@ from tests.plans import SCRIPTED
         (
             "turns = 6",
             'on_empty = "skip"',
-            r"on_empty = 'skip' is not a rule .*known: record, stop",
+            r"on_empty = 'skip' is not a valid rule; known: record, stop",
         ),
         ("repeats = 2", "repeats = -1", r"\[conversation\] repeats = -1"),
         ('use = "scripted:Script"', 'use = "opnai"', r"unknown use = 'opnai' .*module:Class"),

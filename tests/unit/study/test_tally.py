@@ -9,8 +9,7 @@ import pytest
 
 from chimeralab.runner import TurnStored
 from chimeralab.study import Study, run_study
-from chimeralab.study.commits import read_tally, tally_path
-from chimeralab.study.database import StoreError
+from chimeralab.study.database import StoreError, read_tally, tally_path
 from chimeralab.study.verify import verify_study
 from tests.plans import SCRIPTED
 

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from chimeralab.runner import Said
+from chimeralab.runner import TurnRecord
 from chimeralab.study import Study, run_study
 from chimeralab.study.lock import link
 from chimeralab.study.verify import verify_study
@@ -78,7 +78,7 @@ def test_the_last_turn_of_an_unfinished_conversation_is_missed(done):
 def test_a_turn_by_another_than_the_planned_speaker_is_found(done):
     with done.archive() as archive:
         turns = list(archive.turns("solo/p1/1"))
-    forged = Said(6, "echo-1", "echo", turns[5]["text"], "stop")
+    forged = TurnRecord(6, "echo-1", "echo", turns[5]["text"], "stop")
     chained = link(turns[4]["hash"], forged)
     tamper(
         done,

@@ -153,7 +153,7 @@ def test_a_generator_that_makes_other_scenarios_breaks_the_lock(make_study, monk
     monkeypatch.setattr("chimeralab.trial.course.OPENING", "Hello.")
     monkeypatch.setattr("chimeralab.trial.scenarios.generators.TOWNS", ("Rome", "Oslo") * 6)
     with pytest.raises(LockError, match="courses"):
-        make_study(SMALL).checked_lock()
+        make_study(SMALL).check_lock()
 
 
 PUBLIC = Path(__file__).parents[4].parent / "shared" / "data"

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from chimeralab import pipeline
 from chimeralab.models.phantom import line
 from chimeralab.models.seam import Reply, Request
-from chimeralab.runner import Answer, News, Said, Talk, TurnStored
+from chimeralab.runner import Answer, News, Talk, TurnRecord, TurnStored
 from chimeralab.study import RunOptions, Store, Study
 from chimeralab.web.app import Site, application
 from chimeralab.web.live import Patch
@@ -238,7 +238,7 @@ max_cost = 1.5
 
 
 def say(store: Store, talk: Talk, turn: int, cost: float | None) -> None:
-    said = Said(turn, "m", "m", line(0, "x", turn), "stop")
+    said = TurnRecord(turn, "m", "m", line(0, "x", turn), "stop")
     attempt = store.open_attempt("m", Request((), conversation=talk.id, turn=turn))
     reply = Reply(said.text, prompt_tokens=10, completion_tokens=30)
     store.add_turn(attempt, talk, said, Answer("answered", None, reply, cost, 0.1))

@@ -80,10 +80,10 @@ async def converse_in_sample(
     def publish(news: runner.News) -> None:
         if isinstance(news, runner.TurnStored):
             said(journal)
-        elif isinstance(news, runner.Intervened):
+        elif isinstance(news, runner.Intervention):
             transcript().info(news.event.as_dict(), source="chimeralab")
 
-    room = runner.Room(
+    room = runner.RunContext(
         models, journal, runner.Brake(), watch=watch, retry_wait=retry_wait, publish=publish
     )
     try:

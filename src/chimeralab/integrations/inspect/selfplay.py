@@ -145,7 +145,7 @@ def _into(state: TaskState, talk: "Talk") -> "Callable[[MemoryJournal], None]":
     state.messages = [ChatMessageUser(content=talk.prompt.text, metadata={OURS: {"seed": True}})]
 
     def said(journal: "MemoryJournal") -> None:
-        turn = journal.said(talk.id)[-1]
+        turn = journal.history(talk.id)[-1]
         message = ChatMessageAssistant(
             content=turn.text,
             model=turn.model,

@@ -91,9 +91,9 @@ def planned_session(study: str, allow_code: bool = False) -> Solver:
             if talk.script is None:
                 raise InputError(f"{talk.id} is no session of a trial")
             # The conversation as the subject saw it at the last question, and its answer.
-            answers = [turn.text for turn in journal.said(talk.id)]
+            answers = [turn.text for turn in journal.history(talk.id)]
             turn = len(answers)
-            shown = talk.script.asked(turn, answers, journal.probed(talk.id, turn)).messages
+            shown = talk.script.asked(turn, answers, journal.probe_replies(talk.id, turn)).messages
             kinds = {"user": ChatMessageUser, "assistant": ChatMessageAssistant}
             state.messages = [kinds[each.role](content=each.content) for each in shown]
             state.messages.append(ChatMessageAssistant(content=answers[-1], source="generate"))

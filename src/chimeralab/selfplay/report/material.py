@@ -49,8 +49,8 @@ from chimeralab.selfplay.specifications import (
 )
 from chimeralab.stats.effects import Effect
 from chimeralab.study import ConditionFlow, Lock, LockError, Study, flow
-from chimeralab.study.detecting import detect_study, stored_detections
 from chimeralab.study.estimates import Estimates
+from chimeralab.study.verdicts import detect_study, load_detections
 from chimeralab.study.verify import Verification, verify_study
 
 
@@ -119,7 +119,7 @@ def gather(
     verification = verify_study(study)
     # Where another verdict is stored than the texts give, the texts are believed.
     corrected = verification.corrected
-    rows = list(stored_detections(study))
+    rows = list(load_detections(study))
     detections = tuple(corrected.get(row["id"]) or from_json(row) for row in rows)
     nobody = count_unjudged(study, detections, unjudged)
     tell("analysing")
@@ -162,7 +162,7 @@ def _judge(study: Study) -> str:
     try:
         detect_study(study)
     except LockError:
-        judged = {row["id"] for row in stored_detections(study)}
+        judged = {row["id"] for row in load_detections(study)}
         with study.archive() as archive:
             talks = [talk for talk in archive.talks() if talk["turns"]]
         waiting = any(talk["id"] not in judged for talk in talks)

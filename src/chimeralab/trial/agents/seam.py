@@ -23,7 +23,7 @@ from pydantic import Field
 
 from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.parts import Seam, choose
-from chimeralab.models.seam import Heard, Message, ModelFailure, Reply, Request, failure
+from chimeralab.models.seam import Message, ModelFailure, Reply, Request, SubjectTurn, make_failure
 
 Ability = Literal["history", "fork", "forget", "recall"]
 ABILITIES: tuple[Ability, ...] = get_args(Ability)
@@ -108,7 +108,7 @@ async def called(
             raise Interrupted("timeout", f"{name}() gave no answer within {timeout:g} s") from None
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(last.filename).name}, line {last.lineno}"
-        said = failure("server", f"{name}() raised {error!r} ({place})")
+        said = make_failure("server", f"{name}() raised {error!r} ({place})")
         raise Interrupted(said.kind, str(said)) from error
 
 
@@ -220,7 +220,7 @@ class Line:
         self._gone: list[int] = []
         self._subject = subject
 
-    async def hear(self, heard: Heard) -> str:
+    async def hear(self, heard: SubjectTurn) -> str:
         """The next turn: what must be gone is forgotten first."""
         await self.forgetting(heard.gone)
         answer = await self.observe(heard.text)
@@ -290,7 +290,7 @@ class Dialogue:
         try:
             return await (self._aside(request) if request.probe else self._answer(request))
         except SessionLost as error:
-            raise failure("connection", f"it lost its session: {error}") from error
+            raise make_failure("connection", f"it lost its session: {error}") from error
 
     async def end(self) -> None:
         for line in (self._main, self._sibling):
@@ -302,7 +302,7 @@ class Dialogue:
             self._main = await self._open(self._main)
             await self._main.recalling(request.messages[:-1])
             return Reply(await self._main.observe(request.messages[-1].content))
-        *before, present = request.heard
+        *before, present = request.history
         if self._main and len(self._main.turns) > len(before):
             self._main.broken = True  # it has heard the question, and its answer was turned down
         main = await self._caught_up(before)
@@ -314,9 +314,9 @@ class Dialogue:
             self._sibling = await self._open(self._sibling)
             await self._sibling.recalling(request.messages[:-1])
             return Reply(await self._sibling.observe(text))
-        *before, present = request.heard
+        *before, present = request.history
         asked_first = present.answer is None
-        past = before if asked_first else request.heard
+        past = before if asked_first else request.history
         if self._subject.can("fork"):
             fork = await (await self._caught_up(past)).forked()
             if asked_first:
@@ -334,18 +334,18 @@ class Dialogue:
     async def _open(self, line: Line | None) -> Line:
         return line if line and not line.broken else await self._subject.started()
 
-    async def _caught_up(self, past: Sequence[Heard]) -> Line:
+    async def _caught_up(self, past: Sequence[SubjectTurn]) -> Line:
         """The session that answers, as far as it should be; a new one is put through all of it.
 
         Only if it answers as on record does it stand in for the one that was lost.
         """
         self._main = await self._open(self._main)
         if note := await _changed(self._main, past):
-            raise failure("lost", f"its session was lost, and gone through again, {note}")
+            raise make_failure("lost", f"its session was lost, and gone through again, {note}")
         return self._main
 
 
-async def _changed(line: Line, past: Sequence[Heard]) -> str | None:
+async def _changed(line: Line, past: Sequence[SubjectTurn]) -> str | None:
     """Put a session through the turns that it lacks; says where an answer is not the one before."""
     note = None
     for turn, heard in enumerate(past[len(line.turns) :], start=len(line.turns) + 1):

@@ -23,7 +23,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.parts import SentKey
 from chimeralab.core.records import Record
 from chimeralab.core.text import redact
-from chimeralab.models.seam import Message, Reply, Request, failure, kind_of
+from chimeralab.models.seam import Message, Reply, Request, classify_status, make_failure
 from chimeralab.trial.agents.seam import (
     DEFAULT_TIMEOUT,
     Ability,
@@ -182,14 +182,14 @@ class HttpServer(Wire):
                 response = await self._client.post(where, json=request)
         except TimeoutError:
             said = f"{where} gave no answer within {self._settings.timeout:g} s"
-            raise failure("timeout", said) from None
+            raise make_failure("timeout", said) from None
         except httpx.HTTPError as error:
-            raise failure("connection", f"{where}: {error or type(error).__name__}") from None
+            raise make_failure("connection", f"{where}: {error or type(error).__name__}") from None
         if response.status_code in UNKNOWN:
             raise SessionLost(f"{where} answered {response.status_code}")
         if response.status_code != 200:
             words = f"{where} answered {response.status_code}: {response.text[:200]}"
-            raise failure(kind_of(response.status_code, response.text), words)
+            raise make_failure(classify_status(response.status_code, response.text), words)
         try:
             return response.json()
         except ValueError:
@@ -286,7 +286,7 @@ class Program(Wire):
         if given.get("lost"):
             answer.set_exception(SessionLost(f"{self._name} does not know it"))
         elif "error" in given:
-            answer.set_exception(failure("server", f"{self._name}: {given['error']}"))
+            answer.set_exception(make_failure("server", f"{self._name}: {given['error']}"))
         else:
             answer.set_result(given)
 

@@ -23,7 +23,7 @@ from chimeralab.core.numbers import plural
 from chimeralab.core.parts import choose, format_value, read_record
 from chimeralab.core.records import Record
 from chimeralab.core.tables import read_rows
-from chimeralab.study.kind import SetIsGone
+from chimeralab.study.kind import MissingSourceError
 from chimeralab.trial.scenarios.items import (
     DEFAULT_NUMBER,
     Fact,
@@ -65,7 +65,7 @@ class FileSet(Record):
         except InputError as error:
             if Path(self.path).exists():
                 raise
-            raise SetIsGone(str(error)) from None
+            raise MissingSourceError(str(error)) from None
 
     def first(self, found: Sequence[T], number: int | None, there: str) -> Sequence[T]:
         """The first of them; where nobody said how many, the usual number or all there are."""

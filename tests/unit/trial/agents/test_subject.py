@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 
 from chimeralab.core.errors import InputError
 from chimeralab.models.seam import ModelFailure, Reply, Sampling
-from chimeralab.runner import Brake, MemoryJournal, Prompt, Room, Rules, Speaker, Talk, converse
+from chimeralab.runner import (
+    Brake,
+    MemoryJournal,
+    Prompt,
+    Rules,
+    RunContext,
+    Speaker,
+    Talk,
+    converse,
+)
 from chimeralab.study.subjects import HELLO
 from chimeralab.trial.agents import SessionLost
 from chimeralab.trial.agents.seam import AgentSubject
@@ -63,9 +72,9 @@ def examine(model, course=COURSES[0], *stressors, own_memory=True, journal=None,
     rule = Rules(turns=len(course.steps), **({"on_failure": RULES} | rules))
     talk = Talk("arm", Prompt(course.id, ""), 1, (speaker,), rule, 7, script=script)
     journal = journal or MemoryJournal()
-    room = Room({"m": model}, journal, Brake(), retry_wait=0.0)
+    room = RunContext({"m": model}, journal, Brake(), retry_wait=0.0)
     ended = asyncio.run(converse(talk, room))
-    return ended, journal.rows[talk.id], [turn.text for turn in journal.said(talk.id)]
+    return ended, journal.rows[talk.id], [turn.text for turn in journal.history(talk.id)]
 
 
 @settings(max_examples=25)

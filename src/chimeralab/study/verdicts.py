@@ -29,7 +29,7 @@ def detect_study(
     encoder: Encoder | None = None,
 ) -> int:
     """Judge the finished conversations that have no verdict yet; says how many there were."""
-    study.checked_lock()
+    study.check_lock()
     detector = study.plan.detector.settings
     detector_id = detector_key(study)
     with study.archive() as archive:
@@ -59,7 +59,7 @@ def detect_study(
     return len(missing)
 
 
-def stored_detections(study: Study) -> Iterator[dict[str, Any]]:
+def load_detections(study: Study) -> Iterator[dict[str, Any]]:
     """The verdicts of the plan's detector as plain values, in the order of the plan."""
     query = (
         "SELECT detection FROM detections JOIN trajectories ON id = trajectory"
@@ -96,7 +96,7 @@ class Finding(NamedTuple):
         return f"{self.place}: {self.problem}"
 
 
-class Recomputed(NamedTuple):
+class CheckResult(NamedTuple):
     """What was computed again: all that did not fit, and what could or could not be checked.
 
     `corrected` holds the verdicts that the texts give where other ones are stored.
@@ -109,30 +109,30 @@ class Recomputed(NamedTuple):
     corrected: Mapping[str, Detection] = {}
 
 
-def recompute_verdicts(study: Study, archive: Archive, *, quick: bool = False) -> Recomputed:
+def recompute_verdicts(study: Study, archive: Archive, *, quick: bool = False) -> CheckResult:
     """Judge every conversation that has a verdict again, from its stored texts."""
     query = "SELECT trajectory, detection FROM detections WHERE detector = ?"
     rows = archive.rows(query, detector_key(study))
     stored = {row["trajectory"]: row["detection"] for row in rows}
     if not stored:
-        return Recomputed()
+        return CheckResult()
     count = f"{len(stored):,} stored verdicts"
     if isinstance(detector := study.plan.detector.settings, StandIn):
-        return Recomputed(unchecked=(f"not recomputed: {count} of {detector.code}",))
+        return CheckResult(unchecked=(f"not recomputed: {count} of {detector.code}",))
     needs_vectors = bool(study.plan.detector.settings.needs.lags)
     encoder = None
     if needs_vectors and quick:
-        return Recomputed(unchecked=(f"{count} were not computed again (--quick)",))
+        return CheckResult(unchecked=(f"{count} were not computed again (--quick)",))
     if needs_vectors:
         try:
             encoder = _encoder_at_hand()
         except InputError as error:
             finding = Finding("encoder", str(error))
-            return Recomputed((finding,), (), (f"{count} could not be computed again",))
+            return CheckResult((finding,), (), (f"{count} could not be computed again",))
         if encoder is None:
             fetch = f"`chimera models pull {weights.ENCODER}` fetches it"
             pull = f"the encoder is not on this machine; {fetch}"
-            return Recomputed(unchecked=(f"{count} were not computed again: {pull}",))
+            return CheckResult(unchecked=(f"{count} were not computed again: {pull}",))
     return _judge_again(study, archive, stored, encoder)
 
 
@@ -145,7 +145,7 @@ def _encoder_at_hand() -> Encoder | None:
 
 def _judge_again(
     study: Study, archive: Archive, stored: Mapping[str, str], encoder: Encoder | None
-) -> Recomputed:
+) -> CheckResult:
     detector = study.plan.detector.settings
     open_encoder = (lambda: encoder) if encoder else study_encoder
     judge = Judge(detector, resolve_loops(detector), open_encoder, speaker="all", trace=True)
@@ -169,7 +169,7 @@ def _judge_again(
             said = "; ".join(differing[:FIELDS_NAMED])
             problem = f"its stored verdict is not what its texts give (stored → recomputed): {said}"
             findings.append(Finding(name, problem))
-    return Recomputed(
+    return CheckResult(
         findings=tuple(findings),
         checked=(f"{len(talks):,} verdicts computed again from their texts",),
         unchecked=tuple(
