@@ -27,7 +27,7 @@ from chimeralab.cli.options import (
 )
 from chimeralab.cli.terminal import err, out, sanitize, say, speaker_label, with_progress
 from chimeralab.core.errors import InputError
-from chimeralab.core.extras import need
+from chimeralab.core.extras import require_extra
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import percent
 from chimeralab.core.tables import Columns, open_table
@@ -206,7 +206,7 @@ def _rate_logs(options: dict[str, Any]) -> None:
 def _open_study(path: str | Path, options: dict[str, Any]) -> "Study":
     """Open a study, and ask now for consent to what its plan, or a model that rates, will do."""
     # Imported here: rating a log needs no study and should start quickly.
-    need("lab")
+    require_extra("lab")
     from chimeralab.study import Study  # noqa: PLC0415
     from chimeralab.study.subjects import allow_keys  # noqa: PLC0415
 
