@@ -10,8 +10,7 @@ In a plan, beside which this file lies:
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chimeralab.rating.ratings import Item, RaterFacts, Rating
-from chimeralab.rating.rubric import Rubric
+from chimeralab.ext import Item, RaterFacts, Rating, Rubric
 
 
 @dataclass(frozen=True)

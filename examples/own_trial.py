@@ -3,11 +3,19 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chimeralab.trial.course import Course, Step
-from chimeralab.trial.probes import Probe
-from chimeralab.trial.scenarios import Fact, Question, Scenario
-from chimeralab.trial.scene import Moment, Scene, Utterance
-from chimeralab.trial.stressors import Arrival, Stressor
+from chimeralab.ext import (
+    Arrival,
+    Course,
+    Fact,
+    Moment,
+    Probe,
+    Question,
+    Scenario,
+    Scene,
+    Step,
+    Stressor,
+    Utterance,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Chimera Lab: measure how language models fall into loops."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from chimeralab.core.lazy import lazy_names
 from chimeralab.version import __version__
 
 if TYPE_CHECKING:
@@ -46,29 +46,18 @@ __all__ = [
     "run",
 ]
 
-_HOMES = {
-    "core.errors": ("ChimeraError", "InputError", "LoopDetected"),
-    "core.records": ("Call", "Detection", "Loop", "Trajectory", "Turn"),
-    "detection.seam": ("Cutoff", "Detector", "Needs", "Observation", "Seen", "Signal"),
-    "detection.locked": ("LOCKED", "Locked", "LockedRule"),
-    "detection.loops": ("LOOPS", "Loops"),
-    "detection.guard": ("Guard",),
-    "detection.judging": ("Results", "detect", "detect_all", "detect_file"),
-    "pipeline": ("run",),
-    "study": ("Study",),
-}
-_PLACES = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    """Public names load what they need, and no more: a guard by words alone needs no numpy."""
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        value = getattr(import_module(f"chimeralab.{_PLACES[name]}"), name)
-    except ModuleNotFoundError as error:
-        from chimeralab.core.extras import missing_extra  # noqa: PLC0415 - hardly ever needed
-
-        raise missing_extra(error) or error from None
-    globals()[name] = value
-    return value
+# A guard without vectors must not import numpy, so names are imported on first use.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "core.errors": ("ChimeraError", "InputError", "LoopDetected"),
+        "core.records": ("Call", "Detection", "Loop", "Trajectory", "Turn"),
+        "detection.seam": ("Cutoff", "Detector", "Needs", "Observation", "Seen", "Signal"),
+        "detection.locked": ("LOCKED", "Locked", "LockedRule"),
+        "detection.loops": ("LOOPS", "Loops"),
+        "detection.guard": ("Guard",),
+        "detection.judging": ("Results", "detect", "detect_all", "detect_file"),
+        "pipeline": ("run",),
+        "study": ("Study",),
+    },
+)

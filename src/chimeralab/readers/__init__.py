@@ -1,7 +1,8 @@
-"""Reads any log of conversations: `read` one file, `read_all` of many, `find_logs` in folders."""
+"""Read logs of conversations: `read` one file, `read_all` of many, `find_logs` in folders."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from chimeralab.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from chimeralab.readers.formats import READERS, reader_named
@@ -21,21 +22,12 @@ __all__ = [
     "rows_with",
 ]
 
-_PLACES = {
-    "READERS": "formats",
-    "Place": "seam",
-    "Reader": "seam",
-    "Unreadable": "seam",
-    "find_logs": "logs",
-    "read": "logs",
-    "read_all": "logs",
-    "reader_named": "formats",
-    "rows_with": "tables",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Loads what is used: a guard reads messages and needs no format of logs."""
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "readers.formats": ("READERS", "reader_named"),
+        "readers.logs": ("find_logs", "read", "read_all"),
+        "readers.seam": ("Place", "Reader", "Unreadable"),
+        "readers.tables": ("rows_with",),
+    },
+)

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from importlib.metadata import (
     Distribution,
     DistributionFinder,
@@ -11,17 +10,7 @@ from importlib.metadata import (
 )
 from typing import Any
 
-from chimeralab.core.extras import missing_extra
-
-_HOMES = {
-    "guard": ("guarded",),
-    "scanners": ("collapse", "loops"),
-    "scorers": ("collapse_rate", "looping"),
-    "selfplay": ("self_play", "self_play_study"),
-    "trial": ("stress_trial",),
-    "validation": ("write_validation_set",),
-}
-_PLACES = {name: home for home, names in _HOMES.items() for name in names}
+from chimeralab.core.lazy import lazy_names
 
 
 class ByPackage(DistributionFinder):
@@ -50,11 +39,15 @@ if not any(isinstance(finder, ByPackage) for finder in sys.meta_path):
     sys.meta_path.append(ByPackage())
 
 
-def __getattr__(name: str) -> Any:
-    """Each part is loaded when it is asked for: scorers need no Scout, and only tasks the lab."""
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
-    except ModuleNotFoundError as error:
-        raise missing_extra(error) or error from None
+# Scorers need no Scout, and only tasks need the lab, so each part is imported on first use.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "integrations.inspect.guard": ("guarded",),
+        "integrations.inspect.scanners": ("collapse", "loops"),
+        "integrations.inspect.scorers": ("collapse_rate", "looping"),
+        "integrations.inspect.selfplay": ("self_play", "self_play_study"),
+        "integrations.inspect.trial": ("stress_trial",),
+        "integrations.inspect.validation": ("write_validation_set",),
+    },
+)

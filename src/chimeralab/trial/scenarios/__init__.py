@@ -2,8 +2,9 @@
 
 from chimeralab.trial.scenarios.files import BenchForm, JsonLines, MtConsistency, Sycon
 from chimeralab.trial.scenarios.generators import Beliefs, Consensus, Framing, Ledger
-from chimeralab.trial.scenarios.items import Clue, Fact, Generator, Question, Scenario
+from chimeralab.trial.scenarios.items import Clue, Fact, Question, Scenario, ScenarioGenerator
 
+Generator = ScenarioGenerator  # the name that the docs used first
 GENERATORS = {"ledger": Ledger, "beliefs": Beliefs, "consensus": Consensus, "framing": Framing}
 PUBLIC_SETS = {"benchform": BenchForm, "mt-consistency": MtConsistency, "sycon": Sycon}
 SCENARIOS: dict[str, type] = {**GENERATORS, **PUBLIC_SETS, "jsonl": JsonLines}
@@ -24,5 +25,6 @@ __all__ = [
     "MtConsistency",
     "Question",
     "Scenario",
+    "ScenarioGenerator",
     "Sycon",
 ]

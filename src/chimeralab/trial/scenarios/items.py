@@ -109,7 +109,7 @@ class Scenario(Record):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-class Generator(Protocol):
+class ScenarioGenerator(Protocol):
     """The seam of scenarios: a dataclass whose fields are the settings of [scenarios].
 
     `make` is the one required method. A set of scenarios that lies in files has instead `read`,
