@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from chimeralab.core.numbers import between, plural, number, p_phrase
+from chimeralab.core.numbers import between, number, p_phrase, plural
 from chimeralab.core.text import neutralize
 from chimeralab.version import __version__
 
