@@ -98,7 +98,7 @@ def test_a_trial_that_is_tampered_with_is_found_out(make_study):
         )
         db.execute("DELETE FROM probes WHERE turn = 5 AND trajectory LIKE 'sham%'")
     found = [str(finding) for finding in verify_study(study).findings]
-    assert any("trial 4 is not what its answers make of it" in line for line in found)
+    assert any("trial 4 does not match its answers" in line for line in found)
     assert any("turn 5 lacks the reply to its probe" in line for line in found)
 
 
@@ -136,7 +136,7 @@ def test_an_event_that_is_tampered_with_is_found_out(stressed, tampering, turn):
         db.execute(tampering)
     found = [str(finding) for finding in verify_study(stressed).findings]
     assert found
-    said = f"trial {turn}: its events are not what was done to it"
+    said = f"trial {turn}: its events do not match its script"
     named = [finding for finding in found if finding.endswith(said)]
     assert any(finding.startswith("amnesia-with-ledger/") for finding in named)
     chained = [finding for finding in found if finding not in named]

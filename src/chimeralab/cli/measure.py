@@ -22,8 +22,8 @@ from chimeralab.trial.columns import (
     GROUPINGS,
     AnswerScale,
     TrialColumns,
+    build_table,
     split_groups,
-    table_of,
 )
 from chimeralab.trial.measures import COMPANION_TEXTS, METRIC_TEXTS, PARTS
 from chimeralab.trial.metrics import Dfs, Gfq, Mci, Metrics, MetricWeights, measure
@@ -97,7 +97,7 @@ def measure_command(**options: Any) -> None:
     if not rows:
         raise InputError(f"{log.path}: there is no trial in it")
     rows, note = score_log(rows, Scorer())
-    table, labels = table_of(rows, scale, str(log.path), log.lines)
+    table, labels = build_table(rows, scale, str(log.path), log.lines)
 
     def measured(columns: TrialColumns) -> Metrics:
         rng = np.random.default_rng(options["seed"])

@@ -1,4 +1,4 @@
-"""Trials as arrays, the rows of one session together and in order, with their pairs matched."""
+"""Trials as arrays, sorted by session and trial, with their pairs matched."""
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -20,11 +20,11 @@ _FRAME_CODES = {None: None, "neutral": 0.0, "biased": 1.0}
 
 @dataclass(frozen=True, slots=True)
 class TrialColumns:
-    """One array per column. None is a column that is not there, NaN (of labels, -1) a missing cell.
+    """One array per column; None is an absent column, NaN (-1 for labels) a missing cell.
 
-    ``session`` never falls. Answers are numbers from 0 to 1, or codes where ``categories`` is
-    set. ``frame`` is 0 for neutral and 1 for biased. ``scenario`` and ``pair`` are codes, and a
-    pair code is met at most twice; ``pair_names`` has the name behind each, where it is known.
+    ``session`` is non-decreasing. Answers are numbers from 0 to 1, or codes if ``categories`` is
+    set. ``frame`` is 0 for neutral and 1 for biased. ``scenario`` and ``pair`` are codes; a pair
+    code occurs at most twice, and ``pair_names`` maps it to its name, if known.
     """
 
     session: Integers
@@ -57,7 +57,7 @@ class TrialColumns:
         return np.flatnonzero(new)
 
     def keep(self, rows: NDArray[Any] | slice) -> "TrialColumns":
-        """The trials of some rows."""
+        """Select rows."""
         cells = {field.name: getattr(self, field.name) for field in fields(self)}
         kept: dict[str, Any] = {
             name: cell[rows] if isinstance(cell, np.ndarray) else cell
@@ -66,17 +66,17 @@ class TrialColumns:
         return TrialColumns(**kept)
 
     def error(self, row: int, reason: str) -> InputError:
-        """What is wrong with a row, and where it stands."""
+        """An error about a row, with its line in the source if known."""
         if self.lines is None or self.source is None:
             return InputError(f"row {row + 1}: {reason}")
         return LogError(self.source, reason, int(self.lines[row]))
 
 
 class AnswerScale:
-    """Puts answers on one scale, and refuses what does not belong there.
+    """Map answers to a common scale: categories as they are, numbers to 0..1.
 
-    Text is a category. 0, 1 and booleans are binary and need no range; other numbers do: the least
-    and the greatest answer. One scale holds categories or numbers, never both.
+    Text is a category. Numbers other than 0 and 1 need limits, the lowest and the highest answer.
+    A scale holds either categories or numbers.
     """
 
     def __init__(self, limits: tuple[float, float] | None = None) -> None:
@@ -87,10 +87,10 @@ class AnswerScale:
             if not all(map(math.isfinite, limits)):
                 raise InputError(f"--range {shown}: both limits must be finite numbers")
             if not limits[0] < limits[1]:
-                raise InputError(f"--range {shown}: the first number must lie below the second")
+                raise InputError(f"--range {shown}: the first number must be below the second")
 
     def place(self, answer: Answer) -> float | str:
-        """Where an answer stands: a category by its name, a number from 0 to 1.
+        """Map an answer: a category to itself, a number to its place between the limits.
 
         >>> AnswerScale((0, 10)).place(4), AnswerScale().place(True)
         (0.4, True)
@@ -111,7 +111,7 @@ class AnswerScale:
         return place
 
     def settle(self, answer: Answer) -> None:
-        """Let the first answer decide between categories and numbers, and refuse a mixture."""
+        """Fix the type of the scale by its first answer, and reject answers of the other type."""
         categories = isinstance(answer, str)
         if categories is self.categories:
             return
@@ -122,27 +122,27 @@ class AnswerScale:
                 " measure categories and numbers separately"
             )
         if categories and self._range is not None:
-            raise InputError(f"answer {answer!r} is a category, and --range is for numbers")
+            raise InputError(f"answer {answer!r} is a category; --range is for numbers")
         self.categories = categories
 
 
 def columns_of(rows: Iterable[TrialRow], scale: AnswerScale | None = None) -> TrialColumns:
-    """Trials that are already in memory, as columns."""
-    return table_of(rows, scale or AnswerScale())[0]
+    """Build columns from trials in memory."""
+    return build_table(rows, scale or AnswerScale())[0]
 
 
-def table_of(
+def build_table(
     rows: Iterable[TrialRow],
     scale: AnswerScale,
     source: str | None = None,
     lines: Sequence[int] | None = None,
 ) -> tuple[TrialColumns, dict[str, NDArray[np.object_]]]:
-    """Gather trials, in whatever order they come; with the labels that they can be grouped by.
+    """Build columns from trials in any order, with the labels that they can be grouped by.
 
-    `lines` are those of the source; else trials are numbered as they come.
+    `lines` are the line numbers in the source, by default 1, 2, ...
     """
-    trials = list(_with_halves(rows))
-    # A pair is known by its name within arm, scenario and repeat.
+    trials = list(_split_pairs(rows))
+    # A pair is identified by its name within arm, scenario and repeat.
     pairs = [None if t.pair is None else (t.arm, t.scenario, t.repeat, t.pair) for t in trials]
     scenarios = [trial.scenario for trial in trials]
     numbers: dict[str, Any] = {
@@ -167,13 +167,13 @@ def table_of(
     return columns.keep(order), labels
 
 
-def _with_halves(rows: Iterable[TrialRow]) -> Iterator[TrialRow]:
-    """Where others were heard, the answer alone is the neutral half, and comes first."""
+def _split_pairs(rows: Iterable[TrialRow]) -> Iterator[TrialRow]:
+    """Split a trial that was also answered alone into its neutral and its biased half."""
     for row in rows:
         if row.alone is not None:
             place = {name: getattr(row, name) for name in (*PLACE, "truth", "pair")}
             yield TrialRow(**place, trial=row.trial - 0.5, response=row.alone, frame="neutral")
-        # A free answer that is right is the truth in other words.
+        # A right free answer may be worded differently from the truth.
         is_truth = row.correct and row.options == 0
         yield replace(row, response=str(row.truth)) if is_truth else row
 
@@ -181,7 +181,7 @@ def _with_halves(rows: Iterable[TrialRow]) -> Iterator[TrialRow]:
 def split_groups(
     columns: TrialColumns, labels: Mapping[str, NDArray[np.object_]], by: str
 ) -> dict[str, TrialColumns]:
-    """The trials of each group, in the order of the groups' names."""
+    """Split trials by a label, groups sorted by name."""
     names = sorted({label for label in labels[by] if label is not None})
     if not names:
         raise InputError(f"{columns.source}: no row has a value in the column {by!r}")
@@ -193,17 +193,14 @@ def split_groups(
 def _with_answers(
     columns: TrialColumns, trials: Sequence[TrialRow], scale: AnswerScale
 ) -> TrialColumns:
-    """Put the answers on the scale where a metric will compare them.
-
-    Free text that nobody compares may be anything.
-    """
+    """Map the answers to the scale if a metric compares them; otherwise they may be any text."""
     framed = columns.pair is not None and columns.frame is not None
     if not framed and columns.bias is None:
         return columns
-    # All are looked at before any is placed: a mixture would be blamed on the lack of a range.
+    # Settle all before placing any: otherwise a mixture is reported as a missing range.
     for name in ANSWERS:
-        _each(columns, trials, name, scale.settle)
-    placed = {name: _each(columns, trials, name, scale.place) for name in ANSWERS}
+        _map_answers(columns, trials, name, scale.settle)
+    placed = {name: _map_answers(columns, trials, name, scale.place) for name in ANSWERS}
     if scale.categories:
         names = {name: code for code, name in enumerate(_distinct(placed.values()))}
         placed = {key: [names.get(cell) for cell in cells] for key, cells in placed.items()}
@@ -211,10 +208,10 @@ def _with_answers(
     return replace(columns, categories=bool(scale.categories), **arrays)
 
 
-def _each(
+def _map_answers(
     columns: TrialColumns, trials: Sequence[TrialRow], name: str, do: Callable[[Answer], Any]
 ) -> list[Any]:
-    """What something makes of each answer of a column, None where there is none."""
+    """Apply a function to each answer of a column, None if absent; errors name the row."""
     cells: list[Any] = []
     for row, trial in enumerate(trials):
         answer = getattr(trial, name)
@@ -230,21 +227,21 @@ def _distinct(lists: Iterable[Sequence[Any]]) -> list[Any]:
 
 
 def _floats(cells: Sequence[float | None]) -> Floats | None:
-    """A column of numbers; None when no cell holds one."""
+    """A column of numbers; None if all cells are missing."""
     array = np.array(cells, dtype=np.float64)
     return None if np.isnan(array).all() else array
 
 
 def _codes(labels: Sequence[Hashable]) -> Integers:
-    """Labels numbered in the order in which they first appear; None is NO_LABEL."""
+    """Number labels in order of first appearance; None becomes NO_LABEL."""
     codes = {label: code for code, label in enumerate(_distinct([labels]))}
     return np.array([codes.get(label, NO_LABEL) for label in labels], dtype=np.intp)
 
 
 def match_pairs(columns: TrialColumns) -> tuple[Integers, Integers, int]:
-    """The neutral and the biased rows of the pairs, and how many halves stand alone.
+    """The neutral and the biased rows of the pairs, and the number of unpaired halves.
 
-    A third half, or two equal ones, is refused.
+    A third member, or two members with the same frame, is an error.
     """
     if columns.pair is None or columns.frame is None:
         return np.empty(0, np.intp), np.empty(0, np.intp), 0
@@ -256,11 +253,11 @@ def match_pairs(columns: TrialColumns) -> tuple[Integers, Integers, int]:
     joined = code[1:] == code[:-1]
     thirds = np.flatnonzero(joined[1:] & joined[:-1])
     if thirds.size:
-        raise _misfit(
+        raise _pair_error(
             columns,
             halves[thirds[0] : thirds[0] + 3],
-            "is the third member of {pair}, which is whole without it (pairs that recur need a"
-            " column `scenario`, `repeat` or `arm` that tells them apart)",
+            "is the third member of {pair} (if pair names recur, a column `scenario`, `repeat` or"
+            " `arm` must distinguish them)",
         )
     first = np.flatnonzero(joined)
     one, other = halves[first], halves[first + 1]
@@ -269,13 +266,13 @@ def match_pairs(columns: TrialColumns) -> tuple[Integers, Integers, int]:
     if twins.size:
         frame = "neutral" if starts_neutral[twins[0]] else "biased"
         members = np.array([one[twins[0]], other[twins[0]]])
-        raise _misfit(columns, members, f"is the second {frame} half of {{pair}}")
+        raise _pair_error(columns, members, f"is the second {frame} half of {{pair}}")
     neutral, biased = np.where(starts_neutral, one, other), np.where(starts_neutral, other, one)
     return neutral, biased, len(halves) - 2 * len(first)
 
 
-def _misfit(columns: TrialColumns, members: Integers, what: str) -> InputError:
-    """Name the member that stands last, and the ones before it."""
+def _pair_error(columns: TrialColumns, members: Integers, what: str) -> InputError:
+    """An error about the last of some members, which names the others."""
     lines = members + 1 if columns.lines is None else columns.lines[members]
     order = np.argsort(lines)
     before = " and ".join(str(line) for line in lines[order[:-1]])

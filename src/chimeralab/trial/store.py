@@ -1,4 +1,4 @@
-"""The trials that a study has stored, whether they fit, and what its own code counts in them."""
+"""The stored trials of a study: loading them, scoring them again, and counts by the user's code."""
 
 import json
 from collections import Counter
@@ -22,17 +22,23 @@ from chimeralab.trial.session import list_events, score
 from chimeralab.trial.stressors import Arrival, Stressor
 from chimeralab.trial.trials import TrialRow
 
-_PROBED = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"
-_DONE = "SELECT kind, detail FROM events WHERE trajectory = ? AND turn = ?"
-_OF_SESSION = "SELECT * FROM trials WHERE trajectory = ? ORDER BY trial"
-_ROWS = """
+_PROBES = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"
+_EVENTS = "SELECT kind, detail FROM events WHERE trajectory = ? AND turn = ?"
+_SESSION = "SELECT * FROM trials WHERE trajectory = ? ORDER BY trial"
+_TRIALS = """
     SELECT c.condition, c.prompt, c.repeat, c.outcome, t.* FROM trials t
     JOIN trajectories c ON c.id = t.trajectory ORDER BY c.position, t.trial
+"""
+_INCOMPLETE = """
+    SELECT condition, coalesce(outcome, 'not finished') AS reason, count(*) AS n
+    FROM trajectories c WHERE coalesce(outcome, '') != 'completed'
+    AND EXISTS (SELECT 1 FROM attempts a WHERE a.trajectory = c.id)
+    GROUP BY condition, reason ORDER BY min(c.position)
 """
 
 
 def trial_plan(study: Study) -> TrialPlan:
-    """What a trial was to do; refuses a study of another kind."""
+    """The trial's part of a plan; an error if the study is of another kind."""
     plan = study.plan.own
     if not isinstance(plan, TrialPlan):
         raise InputError(f'{study.path} is not a trial; its plan needs [study] kind = "trial"')
@@ -40,10 +46,10 @@ def trial_plan(study: Study) -> TrialPlan:
 
 
 def load_trials(study: Study, *, whole: bool = False) -> Iterator[TrialRow]:
-    """Every scored trial in the order of the plan; of `whole` sessions only, if asked for."""
+    """Load the scored trials in plan order, with `whole` only those of complete sessions."""
     arms = trial_plan(study).arms
     with study.archive() as archive:
-        for row in archive.rows(_ROWS):
+        for row in archive.rows(_TRIALS):
             if not whole or row["outcome"] == "completed":
                 yield TrialRow.from_cells(
                     row,
@@ -56,70 +62,58 @@ def load_trials(study: Study, *, whole: bool = False) -> Iterator[TrialRow]:
 
 
 def incomplete_sessions(study: Study) -> tuple[SessionsLeftOut, ...]:
-    """The sessions that were begun and are not whole, by arm and by what became of them."""
+    """The sessions that were started but did not complete, by arm and reason."""
     with study.archive() as archive:
-        return tuple(
-            SessionsLeftOut(row["condition"], row["became"], row["n"]) for row in archive.rows(_CUT)
-        )
-
-
-_CUT = """
-    SELECT condition, coalesce(outcome, 'not finished') AS became, count(*) AS n FROM trajectories c
-    WHERE coalesce(outcome, '') != 'completed'
-    AND EXISTS (SELECT 1 FROM attempts a WHERE a.trajectory = c.id)
-    GROUP BY condition, became ORDER BY min(c.position)
-"""
+        rows = archive.rows(_INCOMPLETE)
+        return tuple(SessionsLeftOut(row["condition"], row["reason"], row["n"]) for row in rows)
 
 
 def rescore(study: Study, archive: Archive) -> Iterator[tuple[str, str]]:
-    """The trials that are missing, or not as their answers and probes say: session and problem.
+    """Recompute trials, events and hashes from the stored answers; yield session and problem.
 
-    Rows, events and hashes are made again from the stored answers; see `missing_code`.
+    Sessions that need code which may not run are skipped; see `missing_code`.
     """
     for talk in study.talks:
         if talk.script is not None and missing_code(talk.script) is None:
             turns = list(archive.turns(talk.id))
-            rows = {row["trial"]: row for row in archive.rows(_OF_SESSION, talk.id)}
-            problems = (
+            for problem in (
                 *_check_replies(talk.id, turns, archive),
-                *_check_trials(talk.id, talk.script, turns, rows, archive),
-            )
-            yield from ((talk.id, problem) for problem in problems)
+                *_check_trials(talk.id, talk.script, turns, archive),
+            ):
+                yield talk.id, problem
 
 
 def missing_code(script: Script) -> CodeFile | None:
-    """The code that a session can't be scored again without, where that may not run."""
+    """The code without which a session can't be scored again, if it may not run."""
     parts = (*script.arm.stressors.values(), script.arm.countermeasure)
     return next((part.code for part in parts if isinstance(part, StandIn)), None)
 
 
 def _check_trials(
-    session: str, script: Script, turns: list[Row], rows: Mapping[int, Row], archive: Archive
+    session: str, script: Script, turns: list[Row], archive: Archive
 ) -> Iterator[str]:
     answers = [turn["text"] for turn in turns]
-    ended = archive.value("SELECT outcome FROM trajectories WHERE id = ?", session) == "completed"
-    if ended and len(rows) != len(answers):
+    rows = list(archive.rows(_SESSION, session))
+    outcome = archive.value("SELECT outcome FROM trajectories WHERE id = ?", session)
+    if outcome == "completed" and len(rows) != len(answers):
         yield f"has {len(answers)} answers and {len(rows)} trials"
-    for trial, row in rows.items():
+    for row in rows:
+        trial = row["trial"]
         if trial > len(answers):
             yield f"trial {trial} has no answer"
             continue
-        replies = archive.rows(_PROBED, session, trial)
-        probed = {reply["probe"]: reply["text"] for reply in replies}
-        scored = score(script, trial, answers, probed, Scorer()).cells()
-        if any(row[name] != cell for name, cell in scored.items()):
-            yield f"trial {trial} is not what its answers make of it"
-        scene = script.scene(trial, answers, probed)
-        recorded = (
-            (event["kind"], event["detail"]) for event in archive.rows(_DONE, session, trial)
-        )
-        expected = sorted((event.kind, encode_detail(event)) for event in list_events(scene))
-        if sorted(recorded) != expected:
-            yield f"trial {trial}: its events are not what was done to it"
+        probed = {each["probe"]: each["text"] for each in archive.rows(_PROBES, session, trial)}
+        cells = score(script, trial, answers, probed, Scorer()).cells()
+        if any(row[name] != cell for name, cell in cells.items()):
+            yield f"trial {trial} does not match its answers"
+        events = list_events(script.scene(trial, answers, probed))
+        stored = [(each["kind"], each["detail"]) for each in archive.rows(_EVENTS, session, trial)]
+        if sorted(stored) != sorted((event.kind, encode_detail(event)) for event in events):
+            yield f"trial {trial}: its events do not match its script"
 
 
 def _check_replies(session: str, turns: list[Row], archive: Archive) -> Iterator[str]:
-    """The probes whose reply does not give its hash."""
+    """Report the probe replies that do not match their hash."""
     opening = archive.value("SELECT opening FROM trajectories WHERE id = ?", session)
     before = {1: opening} | {turn["turn"] + 1: turn["hash"] for turn in turns}
     query = "SELECT * FROM probes WHERE trajectory = ? ORDER BY turn, probe"
@@ -129,12 +123,11 @@ def _check_replies(session: str, turns: list[Row], archive: Archive) -> Iterator
             yield f"trial {trial}: the reply to its probe {probe} is not the one that was stored"
 
 
-def _iterate_counts(study: Study) -> Iterator[tuple[str, str, str, Any, tuple[TrialRow, ...]]]:
-    """Every session with every part of the user's own that counts in it.
+def _own_counts(study: Study) -> Iterator[tuple[str, str, str, Any, tuple[TrialRow, ...]]]:
+    """Yield session, name, key, part and trials for each of the user's own parts that counts.
 
-    Session, name of the part, key, part, and trials; the key is all that the count depends on. A
-    measure of the user's own is counted, and the checks of a stressor of the user's own are made,
-    when a trial is run: for all that only read later.
+    Measures of the user's own, and the checks of their stressors, are counted when a trial is run
+    and stored, so that reading a study never runs code. The key covers all that a count depends on.
     """
     plan, code = trial_plan(study), study.plan.code
     if not (plan.measures or plan.own):
@@ -150,7 +143,7 @@ def _iterate_counts(study: Study) -> Iterator[tuple[str, str, str, Any, tuple[Tr
 
 
 def _count(name: str, part: Any, rows: tuple[TrialRow, ...]) -> Any:
-    """What a part of the user's own makes of a session, as plain values."""
+    """Apply one of the user's parts to a session; the result is plain JSON."""
     if not isinstance(part, Stressor):
         tally = CustomMeasure(name, part).measure.tally
         assert tally is not None
@@ -166,61 +159,57 @@ def _count(name: str, part: Any, rows: tuple[TrialRow, ...]) -> Any:
 
 
 def count_sessions(study: Study) -> None:
-    """Count what was not counted yet; the code of the plan is run for it."""
+    """Store the counts that are missing; this runs the plan's code."""
     known = _load_counts(study)
-    missing = [
-        (session, key, name, part, rows)
-        for session, name, key, part, rows in _iterate_counts(study)
-        if (session, key) not in known
-    ]
+    missing = [each for each in _own_counts(study) if (each[0], each[2]) not in known]
     if not missing:
         return
     with closing(open_to_write(study.store_path)) as db:
-        for session, key, *counted in missing:
-            row = (session, key, json.dumps(_count(*counted)), now())
+        for session, name, key, part, rows in missing:
+            row = (session, key, json.dumps(_count(name, part, rows)), now())
             with transaction(db, study.store_path):
                 db.execute("INSERT OR IGNORE INTO detections VALUES (?, ?, ?, ?)", row)
 
 
 def recount(study: Study) -> tuple[list[tuple[str, str]], Counter[CodeFile]]:
-    """Count again what parts of the user's own make of each session.
+    """Recompute the stored counts.
 
-    What is not as stored, as session and problem, and how many counts can't be made again, by the
-    code that would have to run.
+    Returns the mismatches as session and problem, and the number of counts that can't be
+    recomputed, by the code that may not run.
     """
     known = _load_counts(study) if study.plan.code else {}
     found, unchecked = [], Counter[CodeFile]()
-    for session, name, key, part, rows in _iterate_counts(study):
+    for session, name, key, part, rows in _own_counts(study):
         if (session, key) not in known:
             continue
         if isinstance(part, StandIn):
             unchecked[part.code] += 1
         elif _count(name, part, rows) != known[session, key]:
-            found.append((session, f"what {name} counted in it is not what its trials give"))
+            found.append((session, f"the stored count of {name} does not match its trials"))
     return found, unchecked
 
 
 def _load_counts(study: Study) -> dict[tuple[str, str], Any]:
-    """What was counted, by session and key; it stands beside the verdicts of detectors."""
+    """The stored counts by session and key; they share a table with the verdicts of detectors."""
     with study.archive() as archive:
         rows = archive.rows("SELECT trajectory, detector, detection FROM detections")
         return {(r["trajectory"], r["detector"]): json.loads(r["detection"]) for r in rows}
 
 
 def restore_plan(study: Study) -> TrialPlan:
-    """The plan of a trial for whoever counts: what stands in for parts answers as those did."""
-    recalled: dict[str, dict[Any, Any]] = {}
+    """The plan for an analysis: stand-ins for the user's code answer from the stored counts."""
+    restored: dict[str, dict[Any, Any]] = {}
     known = _load_counts(study)
-    for session, name, key, part, rows in _iterate_counts(study):
+    for session, name, key, part, rows in _own_counts(study):
         if not isinstance(part, StandIn):
             continue
         if (session, key) not in known:
             raise InputError(
-                f"{name} has not been counted in every session, by {part.code}; "
+                f"{name} ({part.code}) has not been counted in every session; "
                 f"`chimera run {study.path} --allow-code` counts it"
             )
         found = known[session, key]
-        answers = recalled.setdefault(name, {})
+        answers = restored.setdefault(name, {})
         if isinstance(part, Stressor):
             _restore_checks(type(part), answers, found, rows)
         else:
@@ -235,7 +224,7 @@ def _restore_checks(
     found: list[Mapping[str, Any]],
     rows: tuple[TrialRow, ...],
 ) -> None:
-    """The checks of a stressor, which answer for every trial that was there."""
+    """Give a stand-in the checks of its stressor, answered from the counts of each trial."""
     for number, check in enumerate(found):
         for name in ("shows", "asks"):
             flags = answers.setdefault((number, name), {})

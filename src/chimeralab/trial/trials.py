@@ -1,7 +1,4 @@
-"""A trial: one question put to a subject, and what came back; its row, and logs of such rows.
-
-Absent is None, never 0.
-"""
+"""Trials: one question to a subject and the answer, as a row, and logs of such rows."""
 
 import json
 import math
@@ -32,10 +29,10 @@ WORDS_FOR_FLAGS = {"true": True, "false": False, "1": True, "0": False}
 
 @dataclass(frozen=True, slots=True)
 class Truth(Record):
-    """What counts as right: any of some forms, a number within a tolerance, or a pattern.
+    """What counts as right: one of several forms, a number within a tolerance, or a pattern.
 
-    The first form is the one that is shown. A `pattern` is a regular expression that the answer has
-    to hold somewhere, in whatever case.
+    The first form is the one displayed. A `pattern` is a regular expression, searched for in the
+    answer without regard to case.
     """
 
     forms: tuple[Answer, ...] = ()
@@ -46,26 +43,24 @@ class Truth(Record):
         if not self.forms and self.pattern is None:
             raise InputError("a truth needs a form, a number or a pattern")
         if not (isinstance(self.tolerance, int | float) and self.tolerance >= 0):
-            raise InputError(f"the tolerance of a truth is {_shown(self.tolerance)}, not 0 or more")
+            raise InputError(f"the tolerance of a truth is {_quote(self.tolerance)}, not 0 or more")
         for form in self.forms:
             if self.tolerance and (isinstance(form, bool) or parse_number(str(form)) is None):
-                raise InputError(
-                    f"a truth with a tolerance is a number, and {_shown(form)} is none"
-                )
+                raise InputError(f"a truth with a tolerance must be a number, not {_quote(form)}")
         try:
             re.compile(self.pattern or "")
         except (re.error, TypeError) as error:
-            raise InputError(f"the pattern of a truth, {_shown(self.pattern)}: {error}") from None
+            raise InputError(f"the pattern of a truth, {_quote(self.pattern)}: {error}") from None
 
     @property
     def shown(self) -> Answer:
-        """What stands for it in tables."""
+        """The truth as tables display it."""
         return self.forms[0] if self.forms else f"/{self.pattern}/"
 
 
 @dataclass(frozen=True, slots=True)
 class Statement(Record):
-    """What an answer says of one fact."""
+    """What an answer asserts about one fact."""
 
     subject: str
     relation: str
@@ -73,32 +68,32 @@ class Statement(Record):
 
     @property
     def topic(self) -> tuple[str, str]:
-        """What it is about, whatever it says."""
+        """What the statement is about, whatever its value."""
         return self.subject, self.relation
 
 
 @dataclass(frozen=True, slots=True)
 class TrialRow(Record):
-    """One trial: a line of a trial log, a row of the table `trials`, and what measures read.
+    """One trial: a line of a trial log, a row of the table `trials`, the input of measures.
 
-    ``trial`` orders the rows of a session. ``weight`` says how much context the question needs,
-    ``novel`` that its context was never met before, ``bias`` that a signal was injected. ``pair``
-    joins the neutral and the biased ``frame`` of one decision; ``signal`` is the answer that a
-    stressor, or false evidence, would push here. A ``response`` that can't be read is None.
-    Everything but ``session`` and ``trial`` may be absent.
+    Absent is None, never 0; only ``session`` and ``trial`` are required. ``trial`` orders the rows
+    of a session. ``weight`` is how much context the question needs, ``novel`` whether its context
+    is new, ``bias`` whether a signal was injected. ``pair`` joins the neutral and the biased
+    ``frame`` of one decision; ``signal`` is the answer that a stressor, or false evidence, pushes.
+    ``response`` is None if it can't be read.
 
-    The rest is known of the trials of a study only. ``lag`` is how long ago the oldest fact was
-    told that the answer needs, and ``claim`` names the two people of a question about who reports
-    to whom. ``evidence`` says whether that about a belief is "true" or "false", where a plan has
-    false evidence. ``disturbed`` says that part of the past was gone or altered, and ``stands``
-    that what a stressor has said about the question can still be read.
+    The other columns exist only for the trials of a study. ``lag`` is the age, in trials, of the
+    oldest fact that the answer needs; ``claim`` names the two people of a question about who
+    reports to whom. ``evidence`` about a belief is "true" or "false", where a plan has false
+    evidence. ``disturbed`` means that part of the past was removed or altered, ``stands`` that
+    what a stressor said about the question can still be read.
 
-    In forks, ``alone`` is the option chosen before the others were heard, ``belief`` the stated
-    chance of the lure, and ``noticed`` whether the subject can say which answer a false signal
-    gave. A question about an earlier fact, told ``recall_lag`` trials before, has a
-    ``recall_truth``; an ``intrusion`` answers it with what was told of another, and ``gone`` says
-    that the subject could not read the fact any more, nor anything that rests on it. ``asked``
-    replies were wanted and ``unread`` of them could not be read.
+    From probes: ``alone`` is the option chosen before the others spoke, ``belief`` the stated
+    probability of the lure, ``noticed`` whether the subject can say which answer a false signal
+    gave. A recall question about a fact stated ``recall_lag`` trials before has a ``recall_truth``;
+    an ``intrusion`` answers it with the value of another fact, and ``gone`` means that the subject
+    could no longer read the fact, nor anything that rests on it. Of the ``asked`` replies,
+    ``unread`` could not be read.
     """
 
     session: str
@@ -145,11 +140,8 @@ class TrialRow(Record):
     repeat: int | str | None = None
     dose: float | None = None
 
-    # Measures and stressors of your own may say `row.correct`, as the docs once did.
-    posed = pressed = answered = confided = property(lambda row: row)
-
     def cells(self) -> dict[str, Any]:
-        """The row as it is stored and exported, by column."""
+        """The row as stored and exported, by column."""
         found = {name: getattr(self, name) for name in COLUMNS}
         for name, (write, _) in _TEXT_FORMS.items():
             if found[name] is not None:
@@ -163,7 +155,7 @@ class TrialRow(Record):
 
     @classmethod
     def from_cells(cls, cells: Mapping[str, Any], session: str, **place: Any) -> "TrialRow":
-        """The row behind its columns, and where it belongs; SQLite keeps yes and no as 1 and 0."""
+        """Rebuild a row from its stored columns (booleans as 0 and 1) and its place."""
         found = {name: cells[name] for name in COLUMNS}
         for name, cell in found.items():
             if cell is not None and name in _TEXT_FORMS:
@@ -180,7 +172,7 @@ PLACE = ("session", "arm", "scenario", "repeat", "dose")
 
 
 def _columns() -> Iterator[tuple[str, type]]:
-    """Names and what their cells hold; what is more than a number or a flag is written as text."""
+    """Names and cell types; everything but numbers and flags is text."""
     hints = get_type_hints(TrialRow)
     for name in (field.name for field in fields(TrialRow) if field.name not in PLACE):
         known = (hints[name], *get_args(hints[name]))
@@ -188,12 +180,12 @@ def _columns() -> Iterator[tuple[str, type]]:
         yield name, next(numbers, str)
 
 
-# The columns of the table `trials`, in the order in which they are exported.
+# The columns of the table `trials`, in export order.
 COLUMNS: dict[str, type] = dict(_columns())
 
 
 def _join(parts: Sequence[str]) -> str:
-    """Several texts as one; as a JSON list where a bar between them would be ambiguous.
+    """Join texts with bars, or as a JSON list if that would be ambiguous.
 
     >>> _join(("Ada", "owns", "a bell")), _join(("Ada", "owns|keeps", "a bell"))
     ('Ada|owns|a bell', '["Ada", "owns|keeps", "a bell"]')
@@ -208,15 +200,15 @@ def _split(text: str) -> list[str]:
     return found
 
 
-def _write_statement(said: Statement) -> str:
-    return _join((said.subject, said.relation, said.value))
+def _write_statement(each: Statement) -> str:
+    return _join((each.subject, each.relation, each.value))
 
 
 def _read_statement(text: str) -> Statement:
     return Statement(*_split(text))
 
 
-# How what is more than a text, a number or a flag is written into its cell, and read again.
+# How values other than text, numbers and flags are written to a cell and read back.
 _TEXT_FORMS: dict[str, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     "needs": (" ".join, lambda text: tuple(text.split())),
     "claim": (_join, lambda text: tuple(_split(text))),
@@ -226,7 +218,7 @@ _TEXT_FORMS: dict[str, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
 
 
 def read_truth(value: Any) -> Truth:
-    """A truth as files write it: an answer, a list of forms, or an object with its keys.
+    """Parse a truth: an answer, a list of forms, or an object with the keys of `Truth`.
 
     >>> read_truth(["Paris", "Lutetia"]).forms, read_truth({"number": 3, "tolerance": 1}).tolerance
     (('Paris', 'Lutetia'), 1)
@@ -238,7 +230,7 @@ def read_truth(value: Any) -> Truth:
         for key in value:
             if key not in ("forms", "number", "tolerance", "pattern"):
                 raise InputError(
-                    f"a truth has the key {_shown(key)}; known: forms, number, tolerance, pattern"
+                    f"a truth has the key {_quote(key)}; known: forms, number, tolerance, pattern"
                 )
         table = {"forms": [], **value}
         if "number" in table:
@@ -248,8 +240,8 @@ def read_truth(value: Any) -> Truth:
 
 
 class TrialLog:
-    """A file of trials. Once read, `lines` has the line of each, and `unused` names the columns
-    that no metric knows."""
+    """A file of trials. After `read`, `lines` are their line numbers, and `unused` the columns
+    that no metric uses."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -257,7 +249,7 @@ class TrialLog:
         self.unused: set[str] = set()
 
     def read(self) -> Iterator[TrialRow]:
-        """Every trial, in the order of the file."""
+        """Parse the trials, in the order of the file."""
         text_only = self.path.suffix.lower() in TEXT_TABLES
         for line, cells in read_rows(self.path, REQUIRED):
             self.unused.update(cells.keys() - _CHECKS.keys())
@@ -270,21 +262,21 @@ class TrialLog:
 
 
 def _with_answers(cells: Mapping[str, str]) -> dict[str, Any]:
-    """Where all cells are text, an answer that reads like a number or a flag is taken for one."""
+    """Convert answers in a table of text that look like a number or a flag."""
     read: dict[str, Any] = dict(cells)
     for name in ANSWERS:
         text = cells.get(name, "")
         number = parse_number(text)
         read[name] = WORDS_FOR_FLAGS.get(text.strip().lower(), text) if number is None else number
     if (written := cells.get("truth", "").strip())[:1] in ("[", "{"):
-        # In a table of text, several forms of the truth are a list in JSON.
+        # In a table of text, several forms of the truth are a JSON list.
         with suppress(ValueError):
             read["truth"] = json.loads(written)
     return read
 
 
 def parse_trial(row: Mapping[str, Any]) -> TrialRow:
-    """Check the cells of a row and make a trial of them; other columns are left alone.
+    """Validate the cells of a row and build a trial; unknown columns are ignored.
 
     >>> parse_trial({"session": 7, "trial": "1", "correct": "true", "confidence": 0.9}).correct
     True
@@ -292,7 +284,7 @@ def parse_trial(row: Mapping[str, Any]) -> TrialRow:
     cells: dict[str, Any] = {}
     for name, check in _CHECKS.items():
         value = row.get(name)
-        # Tables write null, an empty text or NaN for a cell that holds nothing.
+        # Empty cells are null, an empty text or NaN.
         nothing = value is None or value == "" or (isinstance(value, float) and math.isnan(value))
         cells[name] = None if nothing else check(name, value)
     for name in REQUIRED:
@@ -302,7 +294,7 @@ def parse_trial(row: Mapping[str, Any]) -> TrialRow:
 
 
 def parse_number(text: str) -> float | None:
-    """The number that a text spells, or None; neither `nan` nor `1_000` is one.
+    """Parse a decimal number; None for anything else, `nan` and `1_000` included.
 
     >>> parse_number("0.7"), parse_number("nan")
     (0.7, None)
@@ -313,14 +305,14 @@ def parse_number(text: str) -> float | None:
 def _number(name: str, value: Any) -> float:
     number = parse_number(value) if isinstance(value, str) else value
     if isinstance(number, bool) or not isinstance(number, int | float) or abs(number) > MAX_FLOAT:
-        raise InputError(f"{name} is {_shown(value)}; it must be a finite number")
+        raise InputError(f"{name} is {_quote(value)}; it must be a finite number")
     return number
 
 
 def _share(name: str, value: Any) -> float:
     number = _number(name, value)
     if not 0 <= number <= 1:
-        raise InputError(f"{name} is {_shown(value)}; it must lie between 0 and 1")
+        raise InputError(f"{name} is {_quote(value)}; it must lie between 0 and 1")
     return number
 
 
@@ -329,7 +321,7 @@ def _flag(name: str, value: Any) -> bool:
         return bool(value)
     flag = WORDS_FOR_FLAGS.get(value.strip().lower()) if isinstance(value, str) else None
     if flag is None:
-        raise InputError(f"{name} is {_shown(value)}; it must be 0, 1, true or false")
+        raise InputError(f"{name} is {_quote(value)}; it must be 0, 1, true or false")
     return flag
 
 
@@ -337,14 +329,14 @@ def _label(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > MAX_FLOAT:
-        raise InputError(f"{name} is {_shown(value)}; it must be a name or a number")
+        raise InputError(f"{name} is {_quote(value)}; it must be a name or a number")
     return str(int(value)) if value == int(value) else str(value)
 
 
 def _frame(name: str, value: Any) -> str:
     frame = value.strip().lower() if isinstance(value, str) else value
     if frame not in FRAMES:
-        raise InputError(f"unknown frame {_shown(value)}; known: {', '.join(FRAMES)}")
+        raise InputError(f"unknown frame {_quote(value)}; known: {', '.join(FRAMES)}")
     return str(frame)
 
 
@@ -358,7 +350,7 @@ def _truth(name: str, value: Any) -> Answer | Truth:
     return read_truth(value) if isinstance(value, list | Mapping) else _answer(name, value)
 
 
-def _shown(value: Any) -> str:
+def _quote(value: Any) -> str:
     text = (
         "a number of many digits"
         if isinstance(value, int) and abs(value) > MAX_FLOAT

@@ -9,10 +9,10 @@ from chimeralab.core.errors import InputError, LogError
 from chimeralab.trial.columns import (
     AnswerScale,
     TrialColumns,
+    build_table,
     columns_of,
     match_pairs,
     split_groups,
-    table_of,
 )
 from chimeralab.trial.metrics import measure
 from chimeralab.trial.trials import Trial, parse_trial
@@ -46,12 +46,12 @@ def test_a_column_that_nobody_fills_is_not_there() -> None:
 def test_an_answer_that_does_not_fit_is_named_by_its_line() -> None:
     rows = [Trial("s", 1, bias=True, response="red"), Trial("s", 2, bias=True, response=1)]
     with pytest.raises(LogError, match=r"log.csv, line 9: response: answer 1 "):
-        table_of(rows, AnswerScale(), source="log.csv", lines=[4, 9])
+        build_table(rows, AnswerScale(), source="log.csv", lines=[4, 9])
 
 
 def test_groups_are_named_and_the_nameless_kept_apart() -> None:
     trials = [Trial("s", 1, arm="x"), Trial("t", 1), Trial("u", 1, arm="x")]
-    groups = split_groups(*table_of(trials, AnswerScale()), "arm")
+    groups = split_groups(*build_table(trials, AnswerScale()), "arm")
     assert {name: len(group) for name, group in groups.items()} == {"x": 2, "(no arm)": 1}
 
 

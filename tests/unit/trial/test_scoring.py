@@ -169,7 +169,7 @@ def test_the_truth_may_be_forms_a_number_with_a_tolerance_or_a_pattern(answer, t
         ([], "needs a form"),
         ({"pattern": "("}, "pattern of a truth"),
         ({"number": "three"}, "finite number"),
-        ({"forms": ["Paris"], "tolerance": 1}, "is none"),
+        ({"forms": ["Paris"], "tolerance": 1}, "must be a number, not 'Paris'"),
         ({"number": 3, "tolerance": -1}, "not 0 or more"),
         ({"regex": "x"}, "known: forms, number, tolerance, pattern"),
     ],

@@ -1,4 +1,4 @@
-"""The row of a trial and its columns: nothing is lost on the way there and back."""
+"""A row of a trial survives the round trip through its columns."""
 
 import json
 from dataclasses import replace
@@ -19,13 +19,13 @@ ROWS = [score(SCRIPT, turn, TRUTHS, {}, Scorer()) for turn in range(1, len(TRUTH
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.item)
-def test_a_row_is_the_same_after_its_columns(row):
+def test_row_survives_the_round_trip_through_its_columns(row):
     stored = json.loads(json.dumps(row.cells()))
     assert list(stored) == list(COLUMNS)
     assert TrialRow.from_cells(stored, row.session) == row
 
 
-def test_statements_claims_and_needs_are_stored_as_ever():
+def test_statements_claims_and_needs_keep_their_stored_form():
     stated = next(row for row in ROWS if row.states)
     says = stated.states
     assert stated.cells()["states"] == f"{says.subject}|{says.relation}|{says.value}"
@@ -45,17 +45,6 @@ def test_statements_claims_and_needs_are_stored_as_ever():
     ],
     ids=str,
 )
-def test_a_statement_with_any_mark_in_it_comes_back_whole(said):
+def test_statement_with_a_separator_in_it_survives_the_round_trip(said):
     cells = replace(ROWS[0], recall_truth="x", recall_options=2, recall_states=said).cells()
     assert TrialRow.from_cells(cells, "s").recall_states == said
-
-
-def test_parts_that_were_written_for_the_earlier_nested_row_still_read_it():
-    row = ROWS[0]
-    flat = (row.correct, row.bias, row.confidence, row.phase)
-    assert flat == (
-        row.answered.correct,
-        row.pressed.bias,
-        row.confided.confidence,
-        row.posed.phase,
-    )
