@@ -1,4 +1,4 @@
-"""MCI, GFQ and DFS as published: every number with its interval, or the reason for its absence."""
+"""MCI, GFQ and DFS as published, each with an interval or the reason why it is undefined."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,6 @@ from chimeralab.trial.sums import (
     Block,
     LevelTable,
     Sums,
-    blocks,
     cluster_codes,
     dfs_parts,
     frame_sums,
@@ -36,26 +35,20 @@ from chimeralab.trial.sums import (
     merge_clusters,
     pressure_sums,
     session_sums,
-    signal_parts,
+    split_blocks,
 )
 
 Intervals = Mapping[str, Interval | None]
-# The sums of each cluster (rows), and the named numbers that follow from rows of sums: one
-# resampling of clusters gives the intervals of all the numbers.
+# Sums per cluster, and a function from rows of sums to named numbers: one resampling of clusters
+# gives the intervals of all of them.
 Estimator = tuple[Floats, Callable[[Floats], Mapping[str, Floats]]]
-# Columns, and the sums that count the trials that state a value there.
+# The sums that count the trials with a value in a column.
 COVERAGE = {"correct": "judged", "confidence": "stated", "weight": "weighed"}
-# What a reader of the numbers should know, after the number of trials that it is true of.
-ODDITIES = (
-    "carries the number of another trial of its session",
-    "has a frame that disagrees with bias (FI goes by frame, BR by bias)",
-    "names a pair but no frame, and is in no pair",
-)
 
 
 @dataclass(frozen=True, slots=True)
 class MetricWeights(Record):
-    """How much each part counts in its metric, as published unless told otherwise.
+    """The weights of the parts in each metric, by default as published.
 
     ``mci`` weighs recall fidelity, continuity integrity and context binding; ``gfq`` task accuracy
     and confidence-task agreement; ``dfs`` frame invariance and bias resistance.
@@ -106,8 +99,8 @@ class Gfq(Record):
 class Dfs(Record):
     """Decision Frame Stability over all pairs and trials.
 
-    ``pairs`` are matched and answered, ``unanswered`` matched but not answered twice, ``unpaired``
-    halves without their other half; ``trials`` is the N of bias resistance.
+    ``pairs`` are matched and answered, ``unanswered`` matched but not both answered, ``unpaired``
+    single members; ``trials`` is the N of bias resistance.
     """
 
     value: Number
@@ -123,11 +116,10 @@ class Dfs(Record):
 
 @dataclass(frozen=True, slots=True)
 class Companions(Record):
-    """Numbers that see what the three metrics do not.
+    """Numbers that show what the three metrics hide.
 
-    One more is a field with its text in `measures.toml`, and a number of the same name here; only
-    if it needs sums of its own, `sums` has to add them up. The table of `chimera measure` and the
-    reasons follow from the text.
+    To add one, add a field here, its text to `measures.toml`, and a number of that name to the
+    estimators of `measure`.
     """
 
     cb_normalised: Number
@@ -147,10 +139,10 @@ class Companions(Record):
 
 @dataclass(frozen=True, slots=True)
 class Metrics(Record):
-    """What a set of trials says.
+    """The metrics of a set of trials.
 
-    ``undefined`` gives the reason for every number that is None, and ``coverage`` how many of the
-    trials state a value.
+    ``undefined`` has the reason for every number that is None, ``coverage`` the number of trials
+    with a value in each column.
     """
 
     sessions: int
@@ -177,8 +169,8 @@ def measure(
     rng: np.random.Generator | None = None,
     resamples: int = 2_000,
 ) -> Metrics:
-    """Everything that the trials say, each number with a cluster-bootstrap interval."""
-    parts = blocks(columns)
+    """Compute every metric and companion, with cluster-bootstrap intervals."""
+    parts = split_blocks(columns)
     session_cluster, cluster, lengths = _clusters(parts)
     found = [
         (session_sums(each), frame_sums(each), pressure_sums(each), level_counts(each.columns))
@@ -192,7 +184,9 @@ def measure(
     estimators = [
         _mean_estimator(means, session_cluster),
         _estimator(frames, lambda totals: dfs_parts(totals, weights.dfs)),
-        _estimator(pressure, signal_parts),
+        _estimator(
+            pressure, lambda sums: {"toward_signal_rate": ratios(sums["toward"], sums["signalled"])}
+        ),
     ]
     levels = join_counts(by_level)
     values = values_of([*estimators, *calibrations(levels)]) | _mcnemar(pressure)
@@ -218,12 +212,12 @@ def measure(
         clusters=clusters,
         weights=weights,
         resamples=resamples,
-        notes=(*_oddities(columns), *_uneven("mci", means), *_uneven("gfq", means)),
+        notes=(*_anomalies(columns), *_uneven("mci", means), *_uneven("gfq", means)),
     )
 
 
 def _pair_counts(parts: Sequence[Block], frames: Sums) -> dict[str, Any]:
-    """The pairs that DFS rests on, and those that it can't count."""
+    """The pairs that count in DFS, and those that don't."""
     answered = int(frames["pairs"].sum())
     return {
         "pairs": answered,
@@ -234,7 +228,7 @@ def _pair_counts(parts: Sequence[Block], frames: Sums) -> dict[str, Any]:
 
 
 def values_of(estimators: Sequence[Estimator]) -> dict[str, Number]:
-    """The numbers of all clusters together."""
+    """Evaluate estimators on all clusters together."""
     return {
         name: optional(float(column[0]))
         for totals, numbers in estimators
@@ -245,10 +239,7 @@ def values_of(estimators: Sequence[Estimator]) -> dict[str, Number]:
 def intervals_of(
     estimator: Estimator, rng: np.random.Generator, resamples: int
 ) -> dict[str, Interval | None]:
-    """A percentile interval of each number over resampled clusters; None where none is defined.
-
-    One cluster alone tells nothing about the spread between clusters.
-    """
+    """Percentile intervals over resampled clusters; None for a single cluster."""
     totals, numbers = estimator
     names = tuple(numbers(totals[:1]))
     if len(totals) < 2 or not resamples:
@@ -265,14 +256,14 @@ def intervals_of(
 
 
 def _mcnemar(pressure: Sums) -> dict[str, Number]:
-    """The two counts of discordant pairs with their exact test; None where no pair compares."""
+    """The counts of discordant pairs with McNemar's exact test; None if no pair is known."""
     compared, b, c = (int(pressure[name].sum()) for name in ("compared", "b", "c"))
     numbers = (b, c, mcnemar_exact(b, c)) if compared else (None, None, None)
     return dict(zip(("mcnemar_b", "mcnemar_c", "mcnemar_p"), numbers, strict=True))
 
 
 def _join(parts: Sequence[Sums], cluster: Integers | None = None) -> Sums:
-    """The sums of all blocks together, added up within clusters where these are given."""
+    """Concatenate the sums of all blocks, and add them up by cluster if given."""
     sums = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     if cluster is None:
         return sums
@@ -283,8 +274,8 @@ def _join(parts: Sequence[Sums], cluster: Integers | None = None) -> Sums:
 def _clusters(parts: Iterable[Block]) -> tuple[Integers, Integers, Integers]:
     """The cluster of each session, and of each stretch of trials with its length.
 
-    Trials of one scenario are a cluster, else those of one session; clusters that share a pair are
-    one. A session's cluster is its scenario, or itself when it has none or mixes several.
+    A cluster is a scenario, or else a session; clusters that share a pair are merged. A session
+    without a scenario, or with several, is its own cluster.
     """
     sessions, stretches, lengths, links = [], [], [], []
     stretch = 0
@@ -311,7 +302,7 @@ def _clusters(parts: Iterable[Block]) -> tuple[Integers, Integers, Integers]:
 
 
 def _session_numbers(sums: Sums, weights: MetricWeights) -> Sums:
-    """All that is a mean over sessions, an entry per session."""
+    """The numbers that are averaged over sessions, per session."""
     gfq = gfq_parts(sums, weights.gfq)
     return {
         **mci_parts(sums, weights.mci),
@@ -322,8 +313,7 @@ def _session_numbers(sums: Sums, weights: MetricWeights) -> Sums:
 
 
 def _mean_estimator(numbers: Sums, cluster: Integers) -> Estimator:
-    """Means over the sessions where each number is defined: a part that one trial defines counts
-    there, though its metric needs more."""
+    """Average each number over the sessions that define it."""
     table = np.column_stack(list(numbers.values()))
     known = ~np.isnan(table)
     sums = np.hstack([np.where(known, table, 0.0), known])
@@ -337,7 +327,7 @@ def _mean_estimator(numbers: Sums, cluster: Integers) -> Estimator:
 
 
 def _estimator(sums: Sums, numbers: Callable[[Sums], Sums]) -> Estimator:
-    """Numbers that follow from named sums."""
+    """Combine named sums with a function of them."""
     return (
         np.column_stack(list(sums.values())),
         lambda totals: numbers(dict(zip(sums, totals.T, strict=True))),
@@ -345,7 +335,7 @@ def _estimator(sums: Sums, numbers: Callable[[Sums], Sums]) -> Estimator:
 
 
 def calibrations(counts: LevelTable) -> tuple[Estimator, Estimator]:
-    """Calibration over all answers that state a confidence, and over those on novel trials."""
+    """Calibration over all answers with a confidence, and over those on novel trials."""
     levels, table = counts
     half = len(levels)
 
@@ -366,24 +356,26 @@ def _count_defined(numbers: Floats) -> int:
     return int((~np.isnan(numbers)).sum())
 
 
-def _oddities(columns: TrialColumns) -> Iterator[str]:
-    """One sentence for each of the `ODDITIES` that occurs."""
-    counts = [0, 0, 0]
+def _anomalies(columns: TrialColumns) -> Iterator[str]:
+    """Notes on trials whose cells contradict each other."""
+    counts = {}
     if columns.trial is not None:
         same = (np.diff(columns.session) == 0) & (np.diff(columns.trial) == 0)
-        counts[0] = int(np.count_nonzero(same))
+        counts["has the number of another trial of its session"] = same
     if columns.bias is not None and columns.frame is not None:
-        counts[1] = int(np.count_nonzero(np.abs(columns.bias - columns.frame) == 1))
+        disagree = np.abs(columns.bias - columns.frame) == 1
+        counts["has a frame that disagrees with bias (FI uses frame, BR uses bias)"] = disagree
     if columns.pair is not None:
         frame = np.full(len(columns), np.nan) if columns.frame is None else columns.frame
-        counts[2] = int(np.count_nonzero((columns.pair >= 0) & np.isnan(frame)))
-    for count, words in zip(counts, ODDITIES, strict=True):
+        counts["has a pair but no frame, and is not paired"] = (columns.pair >= 0) & np.isnan(frame)
+    for what, flags in counts.items():
+        count = int(np.count_nonzero(flags))
         if count:
-            yield f"{'1 trial' if count == 1 else f'each of {count:,} trials'} {words}"
+            yield f"{'1 trial' if count == 1 else f'each of {count:,} trials'} {what}"
 
 
 def _uneven(metric: str, numbers: Sums) -> Iterator[str]:
-    """A note where parts rest on other sessions than their metric, and so do not add up to it."""
+    """A note if parts average other sessions than their metric, so that they don't add up to it."""
     whole = _count_defined(numbers[metric])
     counts = {part: _count_defined(numbers[f"{metric}.{part}"]) for part in PARTS[metric]}
     if whole and all(counts.values()) and {whole} != set(counts.values()):
@@ -395,7 +387,7 @@ def _uneven(metric: str, numbers: Sums) -> Iterator[str]:
 
 
 def _metric(metric: str, values: Mapping[str, Number], intervals: Intervals) -> dict[str, Any]:
-    """The fields that all three metrics have."""
+    """The fields common to all three metrics."""
     parts = PARTS[metric]
     return {
         "value": values[metric],

@@ -1,7 +1,7 @@
-"""What trials add up to, block by block, and MCI, GFQ and DFS as they follow from the sums.
+"""Sums over trials, block by block, and MCI, GFQ and DFS as functions of the sums.
 
-Sums are arrays by name, with an entry per session, or per stretch or cluster of trials. A cell that
-is missing takes no part in them.
+Sums are arrays by name, with an entry per session, per stretch of trials or per cluster. Missing
+cells are skipped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,11 @@ from chimeralab.core.errors import InputError
 from chimeralab.stats.arrays import Floats, Integers, ratios
 from chimeralab.trial.columns import TrialColumns, match_pairs
 
-# Blocks of this many rows stay in the processor's cache, and memory does not grow with the trials.
+# Blocks of this many rows fit the CPU cache and keep memory constant.
 BLOCK_ROWS = 32_768
-# Above this many levels, intervals see confidence to two decimals, so that memory stays small.
+# With more levels of confidence than this, intervals round it to two decimals to bound memory.
 MAX_LEVELS = 101
-# Halfway between signal and truth is not nearer to the signal, whatever the last bits say.
+# An answer halfway between signal and truth does not follow the signal, despite rounding.
 ROUNDING = 1e-9
 
 Sums = dict[str, Floats]
@@ -30,9 +30,7 @@ LevelTable = tuple[Floats, Floats]
 
 
 def fill_missing(column: Floats | None, rows: int) -> tuple[Floats, Floats | None]:
-    """A column with 0 for what is missing, and 1 where a cell is known (None: all are).
-
-    One that is not there is missing in every row.
+    """A column with missing cells set to 0, and its mask of known cells (None if all are).
 
     >>> fill_missing(np.array([0.5, np.nan]), 2)
     (array([0.5, 0. ]), array([1., 0.]))
@@ -46,9 +44,9 @@ def fill_missing(column: Floats | None, rows: int) -> tuple[Floats, Floats | Non
 
 
 class Block:
-    """Whole sessions with whole pairs, whose halves are the rows `neutral` and `biased`.
+    """Complete sessions with complete pairs, whose members are the rows `neutral` and `biased`.
 
-    Stretches are cut where the session or the scenario changes.
+    A stretch ends where the session or the scenario changes.
     """
 
     def __init__(self, columns: TrialColumns) -> None:
@@ -72,7 +70,7 @@ class Block:
 
     @cached_property
     def pair_stretches(self) -> tuple[Integers, Integers]:
-        """The stretches that the neutral and the biased half of each pair are in."""
+        """The stretches of the neutral and the biased member of each pair."""
         codes = np.repeat(np.arange(len(self.stretches)), self.lengths(self.stretches))
         return codes[self.neutral], codes[self.biased]
 
@@ -80,7 +78,7 @@ class Block:
         return np.diff(starts, append=len(self.columns))
 
     def total(self, starts: Integers, *factors: Floats | None) -> Floats:
-        """The sum of the factors' product from each start to the next; None stands for ones.
+        """The sum of the product of factors from each start to the next; None stands for ones.
 
         >>> block = Block(TrialColumns(np.array([0, 0, 1])))
         >>> block.total(block.sessions, np.array([1.0, 2.0, 4.0]), None)
@@ -92,27 +90,27 @@ class Block:
         return np.asarray(np.add.reduceat(product, starts))
 
     def pair_total(self, *factors: Floats | None) -> Floats:
-        """The sum of a product over the pairs whose neutral half is in each stretch."""
+        """The sum of a product over the pairs whose neutral member is in each stretch."""
         place, count = self.pair_stretches[0], len(self.stretches)
         return np.bincount(place, _product(factors), minlength=count).astype(np.float64)
 
 
-def blocks(columns: TrialColumns) -> list[Block]:
-    """The trials in blocks of about `BLOCK_ROWS`, or in a single one where pairs lie far apart."""
+def split_blocks(columns: TrialColumns) -> list[Block]:
+    """Split trials into blocks of about `BLOCK_ROWS`; one block if pairs span them."""
     starts = columns.starts
     found = np.searchsorted(starts, np.arange(BLOCK_ROWS, len(columns), BLOCK_ROWS))
     cuts = np.unique(starts[found[found < len(starts)]])
     pair = columns.pair
     if pair is not None and len(cuts):
         in_order = all((part[1:] >= part[:-1]).all() for part in np.split(pair, cuts))
-        # Pairs out of order, or on both sides of a cut, need the whole table.
+        # Pairs out of order, or across a cut, need the whole table.
         if not in_order or (pair[cuts - 1] >= pair[cuts]).any():
             return [Block(columns)]
     parts = [columns.keep(slice(*edge)) for edge in pairwise([0, *cuts.tolist(), len(columns)])]
     try:
         return [Block(part) for part in parts]
     except InputError:
-        # The whole table names the row as its reader counts it.
+        # Match the whole table, so that the error has the right row number.
         match_pairs(columns)
         raise
 
@@ -123,7 +121,7 @@ def _product(factors: tuple[Floats | None, ...]) -> Floats | None:
 
 
 def absolute_steps(column: Floats, session: Integers) -> Floats:
-    """Each number's distance from the last one that its session states; 0 where there is none.
+    """The absolute difference of each number from the last one in its session, or 0.
 
     >>> absolute_steps(np.array([0.5, np.nan, 0.75, 0.0]), np.array([0, 0, 0, 1]))
     array([0.  , 0.  , 0.25, 0.  ])
@@ -139,7 +137,7 @@ def absolute_steps(column: Floats, session: Integers) -> Floats:
 
 
 def answer_gap(columns: TrialColumns, one: Floats | None, other: Floats | None) -> Floats | None:
-    """How far apart two columns of answers are, row by row; NaN where either is missing."""
+    """The distance of two columns of answers, row by row; NaN where either is missing."""
     if one is None or other is None:
         return None
     if not columns.categories:
@@ -148,7 +146,7 @@ def answer_gap(columns: TrialColumns, one: Floats | None, other: Floats | None) 
 
 
 def session_sums(block: Block) -> Sums:
-    """What MCI and GFQ rest on, an entry per session."""
+    """The sums behind MCI and GFQ, per session."""
     columns, rows = block.columns, len(block.columns)
     correct, judged = fill_missing(columns.correct, rows)
     weight, weighed = fill_missing(columns.weight, rows)
@@ -180,10 +178,10 @@ def session_sums(block: Block) -> Sums:
 
 
 def mci_parts(sums: Mapping[str, Floats], weights: tuple[float, float, float]) -> Sums:
-    """Memory Coherence Index: recall that is right, steady in confidence, bound to its context.
+    """Memory Coherence Index with its parts and the highest index possible; NaN where undefined.
 
-    Source: the sandbox's methods, section 3.2.1. Recall fidelity, continuity integrity, context
-    binding, and the highest index in reach. NaN where undefined.
+    Source: the sandbox's methods, section 3.2.1. The parts are recall fidelity, continuity
+    integrity and context binding.
 
     >>> names = "judged", "right", "stated", "movement", "weighed", "weight", "weighted_right"
     >>> sums = dict(zip(names, np.array([[5.0], [3.0], [5.0], [0.8], [5.0], [3.5], [1.75]])))
@@ -196,17 +194,17 @@ def mci_parts(sums: Mapping[str, Floats], weights: tuple[float, float, float]) -
     highest = ratios(sums["weight"], sums["weighed"])
     value = weighted_sum(weights, rf, ci, cb)
     ceiling = weighted_sum(weights, np.ones_like(rf), np.ones_like(rf), highest)
-    # Both are means over sessions: of the same ones, or an index could pass its ceiling.
+    # Average both over the same sessions, or an index could exceed its ceiling.
     known = ~np.isnan(value)
     ceiling = np.where(known, ceiling, np.nan) if known.any() else ceiling
     return {"mci": value, "mci.rf": rf, "mci.ci": ci, "mci.cb": cb, "mci.ceiling": ceiling}
 
 
 def gfq_parts(sums: Mapping[str, Floats], weights: tuple[float, float]) -> Sums:
-    """Generalization Fidelity Quotient: right, and sure of it, on what was never met before.
+    """Generalization Fidelity Quotient with its parts; NaN where undefined.
 
-    Source: the sandbox's methods, section 3.2.2. Task accuracy and confidence-task agreement on
-    novel trials. NaN where undefined.
+    Source: the sandbox's methods, section 3.2.2. The parts are task accuracy and confidence-task
+    agreement on novel trials.
 
     >>> names = "novel", "novel_right", "novel_stated", "confident_right"
     >>> sums = dict(zip(names, np.array([[5.0], [3.0], [5.0], [2.2]])))
@@ -219,10 +217,10 @@ def gfq_parts(sums: Mapping[str, Floats], weights: tuple[float, float]) -> Sums:
 
 
 def frame_sums(block: Block) -> Sums:
-    """What DFS rests on, an entry per stretch.
+    """The sums behind DFS, per stretch.
 
-    A pair counts when both halves are answered. A neutral trial adds nothing to the error and
-    always counts; a biased one counts when its answer and the truth are known.
+    A pair counts if both members are answered. A neutral trial always counts, with no error; a
+    biased one counts if its answer and the truth are known.
     """
     columns = block.columns
     answers, shifts = columns.response, None
@@ -247,11 +245,10 @@ def frame_sums(block: Block) -> Sums:
 
 
 def dfs_parts(sums: Mapping[str, Floats], weights: tuple[float, float]) -> Sums:
-    """Decision Frame Stability: the same decision in a neutral and in a biased wording.
+    """Decision Frame Stability with its parts, and bias resistance without the neutral trials.
 
-    Source: the sandbox's methods, section 3.2.3. It writes one N for both parts; here frame
-    invariance runs over the matched pairs and bias resistance over all trials. The last number is
-    bias resistance without the neutral trials. NaN where undefined.
+    Source: the sandbox's methods, section 3.2.3, which uses one N for both parts; here frame
+    invariance is over the matched pairs and bias resistance over all trials. NaN where undefined.
 
     >>> names = "pairs", "shift", "trials", "flagged", "biased", "error"
     >>> sums = dict(zip(names, np.array([[5.0], [2.0], [10.0], [5.0], [5.0], [1.0]])))
@@ -259,7 +256,7 @@ def dfs_parts(sums: Mapping[str, Floats], weights: tuple[float, float]) -> Sums:
     [0.75, 0.6, 0.9, 0.8]
     """
     fi = 1 - ratios(sums["shift"], sums["pairs"])
-    # Where biased trials were run but none can be judged, the neutral ones alone say nothing.
+    # If none of the biased trials can be judged, the neutral ones alone say nothing.
     trials = np.where((sums["flagged"] > 0) & (sums["biased"] == 0), 0, sums["trials"])
     br = 1 - ratios(sums["error"], trials)
     biased_only = 1 - ratios(sums["error"], sums["biased"])
@@ -268,7 +265,7 @@ def dfs_parts(sums: Mapping[str, Floats], weights: tuple[float, float]) -> Sums:
 
 
 def weighted_sum(weights: tuple[float, ...], *parts: Floats) -> Floats:
-    """The sum of weighted parts, entry by entry; a part that counts nothing may be undefined.
+    """The weighted sum of parts; a part of weight 0 may be undefined.
 
     >>> weighted_sum((1.0, 0.0), np.array([0.5]), np.array([np.nan]))
     array([0.5])
@@ -278,11 +275,11 @@ def weighted_sum(weights: tuple[float, ...], *parts: Floats) -> Floats:
 
 
 def pressure_sums(block: Block) -> Sums:
-    """What signals did, an entry per stretch.
+    """Counts of the effect of signals, per stretch.
 
-    ``signalled`` are the biased trials whose signal is not the truth, ``toward`` those answered
+    ``signalled`` are the biased trials with a misleading signal, ``toward`` those of them answered
     nearer to the signal than to the truth. Of the ``compared`` pairs, in ``b`` only the neutral
-    half is right and in ``c`` only the biased one (McNemar 1947).
+    member is right and in ``c`` only the biased one (McNemar 1947).
     """
     columns = block.columns
     toward, signalled = fill_missing(_toward(columns), len(columns))
@@ -298,13 +295,8 @@ def pressure_sums(block: Block) -> Sums:
     }
 
 
-def signal_parts(sums: Mapping[str, Floats]) -> Sums:
-    """The share of misled answers among the trials with a misleading signal."""
-    return {"toward_signal_rate": ratios(sums["toward"], sums["signalled"])}
-
-
 def _toward(columns: TrialColumns) -> Floats | None:
-    """1 where a misleading signal was followed, 0 where it was not, NaN elsewhere."""
+    """Whether a misleading signal was followed; NaN where there was none."""
     to_signal = answer_gap(columns, columns.response, columns.signal)
     to_truth = answer_gap(columns, columns.response, columns.truth)
     misled_by = answer_gap(columns, columns.signal, columns.truth)
@@ -315,7 +307,7 @@ def _toward(columns: TrialColumns) -> Floats | None:
 
 
 def _right(columns: TrialColumns, rows: Integers) -> Floats:
-    """Whether the answers of some rows are right: as stated, else whether they equal the truth."""
+    """Whether the answers of some rows are right: as stated, or else if they equal the truth."""
     correct, response, truth = (
         None if column is None else column[rows]
         for column in (columns.correct, columns.response, columns.truth)
@@ -331,10 +323,10 @@ def _right(columns: TrialColumns, rows: Integers) -> Floats:
 def level_counts(
     columns: TrialColumns, row: Integers | None = None, rows: int = 1, most: int | None = None
 ) -> LevelTable:
-    """The judged answers of each row at each level of confidence that occurs.
+    """Count the judged answers of each row at each level of confidence.
 
-    `row` is where each trial is counted; without it, all are counted together. Above so many
-    levels, they are counted to two decimals.
+    `row` is the row in which each trial is counted, by default a single one. With more than `most`
+    levels, confidence is rounded to two decimals.
     """
     level, correct = columns.confidence, columns.correct
     if level is None or correct is None:
@@ -351,10 +343,10 @@ def level_counts(
 
 
 def _levels(stated: Floats, most: int | None) -> tuple[Floats, Integers]:
-    """The levels that occur, in rising order, and which of them each confidence is at."""
+    """The distinct levels in ascending order, and the index of each confidence among them."""
     hundredths = np.rint(stated * 100)
     if (hundredths / 100 == stated).all():
-        # Nearly all confidences are such, and their levels need no sorting.
+        # The common case, which needs no sorting.
         codes = hundredths.astype(np.intp)
         used = np.bincount(codes, minlength=101) > 0
         return np.flatnonzero(used) / 100, (np.cumsum(used) - 1)[codes]
@@ -363,7 +355,7 @@ def _levels(stated: Floats, most: int | None) -> tuple[Floats, Integers]:
 
 
 def join_counts(parts: Sequence[LevelTable]) -> LevelTable:
-    """The counts of several tables of one row, together."""
+    """Merge the counts of several tables of one row."""
     levels, place = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
     flat = np.concatenate([part[1][0] for part in parts], axis=-1).reshape(4, -1)
     table = [np.bincount(place, weights=counts, minlength=len(levels)) for counts in flat]
@@ -371,7 +363,7 @@ def join_counts(parts: Sequence[LevelTable]) -> LevelTable:
 
 
 def cluster_codes(scenario: Integers, session: Integers) -> Integers:
-    """Trials of one scenario are a cluster, else those of one session; numbered without gaps.
+    """Cluster trials by scenario, or else by session; codes have no gaps.
 
     >>> cluster_codes(np.array([4, -1, 4, -1]), np.array([0, 1, 2, 3]))
     array([0, 1, 0, 2])
@@ -384,7 +376,7 @@ def cluster_codes(scenario: Integers, session: Integers) -> Integers:
 
 
 def merge_clusters(codes: Integers, links: NDArray[np.intp]) -> Integers:
-    """Clusters after joining those that share a pair, which resampling would split otherwise.
+    """Merge clusters that share a pair, which resampling would otherwise split.
 
     >>> merge_clusters(np.array([0, 1, 2]), np.array([[0, 2]]))
     array([0, 1, 0])

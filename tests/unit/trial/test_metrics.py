@@ -142,8 +142,8 @@ def test_oddities_of_a_table_are_noted() -> None:
     ]
     notes = " ".join(measure(columns_of(trials)).notes)
     assert "1 trial has a frame that disagrees with bias" in notes
-    assert "1 trial carries the number of another" in notes
-    assert "1 trial names a pair but no frame" in notes
+    assert "1 trial has the number of another" in notes
+    assert "1 trial has a pair but no frame" in notes
 
 
 def test_the_generalisation_gap_is_familiar_minus_novel() -> None:
