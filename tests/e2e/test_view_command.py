@@ -77,7 +77,7 @@ def test_a_folder_with_nothing_to_show_is_named(
     (tmp_path / "settings.json").write_text('{"colour": "blue"}')
     ran = stranger("view", tmp_path, "--no-open")
     assert (ran.code, ran.out) == (2, "")
-    assert f"{tmp_path}: this folder holds no logs" in ran.err
+    assert f"{tmp_path}: this folder has no logs" in ran.err
     assert ran.err.rstrip().endswith("and no study (a folder with plan.toml)")
 
 

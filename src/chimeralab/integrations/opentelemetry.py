@@ -31,14 +31,14 @@ class LoopEvents(SpanProcessor):
         found = self._watch.follow(_messages(span))
         if found and not found.again:
             with self._watch.stepping_aside():
-                told = span.attributes or {}
+                attributes_of_span = span.attributes or {}
                 self._logger.emit(
                     event_name=EVENT,
                     context=set_span_in_context(NonRecordingSpan(span.get_span_context())),
                     severity_number=LEVELS[found.action],
                     body=found.message,
                     attributes={
-                        "gen_ai.conversation.id": told.get("gen_ai.conversation.id"),
+                        "gen_ai.conversation.id": attributes_of_span.get("gen_ai.conversation.id"),
                         "chimera.loop.action": found.action,
                         "chimera.loop.kind": found.loop.kind,
                         "chimera.loop.began": found.loop.began,
@@ -50,8 +50,8 @@ class LoopEvents(SpanProcessor):
 def _messages(span: ReadableSpan) -> Iterator[Message]:
     """What the model was shown; its answer is shown to it with the next call."""
     events = [{"name": e.name, "attributes": dict(e.attributes or {})} for e in span.events]
-    asked, _ = span_messages(dict(span.attributes or {}), events)
-    for turn, content in asked:
+    inputs, _ = span_messages(dict(span.attributes or {}), events)
+    for turn, content in inputs:
         for call, text, failed in content.results:
             yield {"role": "tool", "tool_call_id": call, "content": text} | (
                 {} if failed is None else {"error": failed}

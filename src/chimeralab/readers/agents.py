@@ -1,4 +1,4 @@
-"""Logs of agent frameworks: LangChain and AutoGen."""
+"""Formats of agent frameworks: LangChain and AutoGen."""
 
 from collections.abc import Iterator, Mapping
 from itertools import starmap
@@ -40,13 +40,13 @@ LANGCHAIN_ROLES = {
 
 
 class LangChain(Reader):
-    """Messages as LangChain dumps them: `dumpd`, `messages_to_dict`, or the fields of each."""
+    """Messages as LangChain serialises them: `dumpd`, `messages_to_dict`, or `model_dump`."""
 
     name = "langchain"
     keys = frozenset({"kwargs", "values", "messages.lc", "messages.type"})
     recognised = "messages with lc and kwargs, with type and data, or with type human or ai"
     turns = "a message with its text parts; tool_calls, with the message of their tool_call_id"
-    left_out = "images, thoughts, usage, pickled messages"
+    left_out = "images, reasoning, usage, pickled messages"
 
     def matches(self, value: Any) -> bool:
         return is_langchain(next(iter(_langchain_list(value)), None))
@@ -60,7 +60,7 @@ class LangChain(Reader):
 
 
 def _langchain_list(value: Any) -> list[Any]:
-    """The messages, wherever a state or a dumped prompt holds them."""
+    """Find the messages in a state or a serialised prompt."""
     for key in ("kwargs", "values", "messages"):
         if isinstance(value, dict) and isinstance(value.get(key), dict | list):
             value = value[key]
@@ -68,7 +68,7 @@ def _langchain_list(value: Any) -> list[Any]:
 
 
 def _langchain_fields(message: Any) -> tuple[str, Mapping[str, Any]] | None:
-    """The kind of a message and its fields, whichever way it was dumped."""
+    """Return the kind of a message and its fields, however it was serialised."""
     if not isinstance(message, dict):
         return None
     kind, data = message.get("type"), message
@@ -119,13 +119,13 @@ AUTOGEN_SILENT = (
 
 
 class AutoGen(Reader):
-    """Messages of AutoGen's AgentChat: with a source, a type and content."""
+    """Messages of AutoGen's AgentChat, with a source, a type and content."""
 
     name = "autogen"
     keys = frozenset({"messages.source", "source"})
     recognised = "messages with source, type and content, in a list or under messages"
     turns = "a message of a source; calls of a ToolCallRequestEvent, with their results"
-    left_out = "thoughts, streamed chunks, summaries of tool calls, saved states of teams"
+    left_out = "thoughts, streamed chunks, summaries of tool calls, saved team states"
     whole = False
 
     def __init__(self) -> None:
@@ -175,6 +175,6 @@ def _autogen_messages(message: Any, place: str) -> Iterator[ChatMessage]:
         return
     texts = [part for part in items(content) if isinstance(part, str)]
     said = content if isinstance(content, str) else "\n".join(texts) or result_text(content)
-    # A summary repeats the result of the tool in the agent's name.
+    # A summary repeats the tool's result under the agent's name.
     is_summary = named == "ToolCallSummaryMessage"
     yield make_message(said, "tool") if is_summary else make_message(said, role, source)

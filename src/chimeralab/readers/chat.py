@@ -1,7 +1,4 @@
-"""Chat logs: messages with roles, as OpenAI writes them and as ShareGPT does.
-
-Who speaks, what is text and what nobody says aloud is the same in all logs of messages.
-"""
+"""Chat messages with roles, text parts and tool calls; the formats of OpenAI and ShareGPT."""
 
 import json
 import re
@@ -44,7 +41,7 @@ RESULT_PARTS = {"tool_result", "function_call_output", "mcp_tool_result", "web_s
 
 
 class Result(NamedTuple):
-    """What a tool gave back, and the id of the call that it answers."""
+    """The result of a tool call, with the call's id."""
 
     call: str | None
     text: str
@@ -52,7 +49,7 @@ class Result(NamedTuple):
 
 
 class Content(NamedTuple):
-    """The text of a message, the tools that it calls, by id, and the results that it brings."""
+    """The text of a message, its tool calls by id, and the tool results in it."""
 
     text: str
     tools: bool = False
@@ -61,14 +58,14 @@ class Content(NamedTuple):
 
 
 class ChatMessage(NamedTuple):
-    """A message as a turn, with what joins it to others."""
+    """A message as a turn, with the ids that link calls to results."""
 
     turn: Turn
     content: Content
 
 
 def parse_message(message: Any, place: str) -> ChatMessage:
-    """A message with `role`, `content` and perhaps `name`, `tool_calls` and `model`."""
+    """Parse a message with `role`, `content`, and optionally `name`, `tool_calls` and `model`."""
     fields = as_object(message, place)
     role = normalize_role(get_text(fields, "role", place))
     name = optional_text(fields, "name", place)
@@ -86,11 +83,11 @@ def parse_message(message: Any, place: str) -> ChatMessage:
 def make_message(
     said: Content | str, role: str, name: str | None = None, model: str | None = None
 ) -> ChatMessage:
-    """A message of some content, or of a mere text, in a role."""
+    """Make a message from content or text."""
     content = Content(said) if isinstance(said, str) else said
     only_tools = content.tools and not content.text.strip()
     if only_tools and content.results and not content.calls:
-        # In the user's name, but it is what tools gave back: the same message as elsewhere.
+        # Anthropic sends tool results as the user; other formats have a role for them.
         content = content._replace(text="\n".join(result.text for result in content.results))
         role, name = "tool", None
     says = role not in SILENT_ROLES and not only_tools
@@ -99,12 +96,12 @@ def make_message(
 
 
 def mark_unspoken(message: ChatMessage) -> ChatMessage:
-    """The same as nobody's words: what a program writes in someone's name."""
+    """Mark a message that a program wrote in someone's name as not spoken."""
     return message._replace(turn=replace(message.turn, spoken=False))
 
 
 def make_result(content: Any, call: str | None = None, error: bool | None = None) -> ChatMessage:
-    """A message that only brings what a tool gave back."""
+    """Make a message that is only a tool result."""
     said = result_text(content)
     return make_message(Content(said, tools=True, results=(Result(call, said, error),)), "tool")
 
@@ -112,12 +109,12 @@ def make_result(content: Any, call: str | None = None, error: bool | None = None
 def parse_messages(
     read: Callable[[Any, str], Iterable[ChatMessage]], listed: Iterable[Any], place: str
 ) -> Iterator[ChatMessage]:
-    """The messages of items, each of which may hold several or none."""
+    """Parse items that each have any number of messages."""
     return chain.from_iterable(starmap(read, with_places(listed, place)))
 
 
 def join_turns(messages: Iterable[ChatMessage]) -> tuple[Turn, ...]:
-    """The turns, every call with its result: by its id, or else the first that waits for one."""
+    """Turn messages into turns, joining each result to its call by id, or else in order."""
     turns: list[Turn] = []
     waiting: dict[tuple[int, int], str | None] = {}
     for turn, content in messages:
@@ -159,14 +156,14 @@ def parse_content(message: Mapping[str, Any], place: str) -> Content:
             )
             return Content(said, bool(tools or used or results), calls + used, results)
         case None:
-            # A refusal stands where the content would.
+            # A refusal replaces the content.
             return Content(optional_text(message, "refusal", place) or "", tools, calls)
         case _:
             raise Unreadable(f"{place}.content is {json_type(content)}, not text")
 
 
 def parse_call(fields: Mapping[str, Any]) -> tuple[str | None, Call]:
-    """A call as OpenAI, Anthropic, Inspect or a plain log writes it, and its id."""
+    """Parse a tool call of OpenAI, Anthropic, Inspect or a plain log; returns its id first."""
     function = fields.get("function")
     inner = function if isinstance(function, dict) else fields
     name = function if isinstance(function, str) else inner.get("name")
@@ -175,7 +172,7 @@ def parse_call(fields: Mapping[str, Any]) -> tuple[str | None, Call]:
 
 
 def result_text(content: Any) -> str:
-    """What a tool gave back as text: its texts, or else JSON."""
+    """Render a tool result as text: its text parts, or else JSON."""
     if isinstance(content, str):
         return content
     parts = [part for part in items(content) if isinstance(part, dict)]
@@ -186,7 +183,7 @@ def result_text(content: Any) -> str:
 
 
 def _text_of_part(part: Any, place: str) -> str | None:
-    """What a part says; None where it is an image, a thought or a tool's business."""
+    """Return the text of a part; None for images, reasoning and tool calls."""
     if isinstance(part, str):
         return part
     fields = as_object(part, place)
@@ -200,7 +197,7 @@ def _text_of_part(part: Any, place: str) -> str | None:
 
 
 class OpenAI(Reader):
-    """Messages with roles: alone, as a bare list, or as request and response."""
+    """Messages with roles: an object, a bare list, or a request with its response."""
 
     name = "openai"
     keys = frozenset({"messages", "traj", "request", "response", "body", "choices"})
@@ -208,8 +205,8 @@ class OpenAI(Reader):
         "an object with messages, or with request, response, body or choices; or a list "
         "of messages with a role"
     )
-    turns = "a message with its text parts; its tool calls, with the results that come later"
-    left_out = "images, audio, thoughts, other choices than the first"
+    turns = "a message with its text parts; its tool calls, with the results that follow"
+    left_out = "images, audio, reasoning, choices after the first"
 
     LISTS = ("messages", "traj")
 
@@ -239,7 +236,7 @@ class OpenAI(Reader):
 
 
 def unwrap(fields: Mapping[str, Any], envelope: str) -> Mapping[str, Any]:
-    """What a request or response holds, wherever it starts: in an envelope, its body, or bare."""
+    """Return the payload of a request or response: in an envelope, in its body, or bare."""
     for key in (envelope, "body"):
         inner = fields.get(key)
         fields = inner if isinstance(inner, dict) else fields
@@ -247,13 +244,13 @@ def unwrap(fields: Mapping[str, Any], envelope: str) -> Mapping[str, Any]:
 
 
 class ShareGPT(Reader):
-    """Conversations of `from` and `value`, or of pairs of a question and an answer."""
+    """Entries with `from` and `value`, or pairs of a question and an answer."""
 
     name = "sharegpt"
     keys = frozenset({"conversations", "conversation"})
     recognised = "an object with conversations or conversation, or a list of objects with from"
     turns = "an entry with from and value, or each side of a pair of user and assistant"
-    left_out = "nested fields beside the entries"
+    left_out = "nested fields other than the entries"
 
     PAIR_SIDES = ("system", "human", "user", "gpt", "bot", "assistant")
 
@@ -282,7 +279,7 @@ class ShareGPT(Reader):
             results = (Result(None, said, None),) if role in RESULT_ROLES else ()
             content = Content(said, results=results)
             if role in CALL_ROLES:
-                # The assistant's call, spelled out under a role of its own.
+                # A call of the assistant, written as text under its own role.
                 spelled = embedded_json(said)
                 call = parse_call(spelled) if isinstance(spelled, dict) else (None, Call("", said))
                 role, content = "assistant", Content("", tools=True, calls=(call,))
@@ -302,7 +299,7 @@ HUMAN = re.compile(r"(?:^|\n\n)(Human|Assistant): ?")
 
 
 class Preferences(Reader):
-    """Pairs of preferences: a prompt, the answer that was chosen and the one that was rejected."""
+    """Preference pairs: a prompt with a chosen and a rejected answer."""
 
     name = "preferences"
     keys = frozenset({"chosen"})
@@ -319,12 +316,12 @@ class Preferences(Reader):
         fields = as_object(value, "the line")
         name = get_id(fields, "id", "prompt_id") or place.default_id()
         metadata = other_scalars(fields, but={"id", "prompt", *self.SIDES})
-        asked = list(_parse_answer(fields.get("prompt"), "prompt", "user"))
+        prompt = list(_parse_answer(fields.get("prompt"), "prompt", "user"))
         for side in self.SIDES:
-            told = list(_parse_answer(fields.get(side), side, "assistant"))
-            # Many sets repeat the prompt in front of both answers.
-            same = [each.turn for each in told[: len(asked)]] == [each.turn for each in asked]
-            turns = join_turns(told if same else asked + told)
+            answer = list(_parse_answer(fields.get(side), side, "assistant"))
+            # Many datasets repeat the prompt in both answers.
+            same = [each.turn for each in answer[: len(prompt)]] == [each.turn for each in prompt]
+            turns = join_turns(answer if same else prompt + answer)
             yield Trajectory(f"{name}#{side}", turns, metadata | {"side": side}, str(place))
 
 

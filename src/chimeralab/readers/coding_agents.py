@@ -38,22 +38,23 @@ from chimeralab.readers.seam import (
 
 
 class SWEAgent(Reader):
-    """Trajectories of SWE-agent: steps of a thought, an action and an observation."""
+    """SWE-agent's trajectories: steps of a thought, an action and an observation."""
 
     name = "swe-agent"
     keys = frozenset({"trajectory", "attempts"})
     recognised = "an object with trajectory, and history, info or environment"
     turns = "the thought of a step; its action is a call, its observation the result"
-    left_out = "demonstrations, the state of the environment, what was sent to the model"
+    left_out = "demonstrations, environment state, model inputs"
 
     def matches(self, value: Any) -> bool:
         if not isinstance(value, dict):
             return False
-        told = any(key in value for key in ("history", "info", "environment"))
-        return (told and isinstance(value.get("trajectory"), list)) or bool(self.inner(value))
+        has_context = any(key in value for key in ("history", "info", "environment"))
+        is_run = has_context and isinstance(value.get("trajectory"), list)
+        return is_run or bool(self.inner(value))
 
     def inner(self, value: Any) -> list[Any]:
-        """The attempts of an agent that tries again, where none of them was chosen yet."""
+        """List the attempts of a retrying agent that has not chosen one yet."""
         if not isinstance(value, dict) or "trajectory" in value:
             return []
         return [each for each in items(value.get("attempts")) if self.matches(each)]
@@ -81,7 +82,7 @@ class SWEAgent(Reader):
 
 
 def _before_the_steps(history: Any) -> Iterator[ChatMessage]:
-    """What the agent was told at first, without the demonstrations."""
+    """Parse the messages before the first step, without demonstrations."""
     for message, place in with_places(items(history), "history"):
         fields = as_object(message, place)
         if fields.get("is_demo") or fields.get("message_type") == "demonstration":
@@ -92,13 +93,13 @@ def _before_the_steps(history: Any) -> Iterator[ChatMessage]:
 
 
 class ATIF(Reader):
-    """Trajectories in the Agent Trajectory Interchange Format, as Harbor writes them."""
+    """The Agent Trajectory Interchange Format, as Harbor writes it."""
 
     name = "atif"
     keys = frozenset({"steps"})
     recognised = "an object with steps, and a schema_version that starts with ATIF or an agent"
     turns = "the message of a step; its tool_calls, with the results of its observation"
-    left_out = "reasoning, metrics, steps copied from before, trajectories of subagents"
+    left_out = "reasoning, metrics, copied steps, trajectories of subagents"
 
     def matches(self, value: Any) -> bool:
         if not isinstance(value, dict) or not isinstance(value.get("steps"), list):
@@ -142,13 +143,13 @@ SOURCES = ("agent", "user", "environment", "hook")
 
 
 class OpenHands(Reader):
-    """Events of OpenHands: actions and observations, or those of its later SDK."""
+    """Events of OpenHands: actions and observations, or those of its SDK."""
 
     name = "openhands"
     keys = frozenset({"history", "source"})
     recognised = "events with source, and action, observation or kind; a file each or together"
     turns = "a message or finish action; any other action is a call, its observation the result"
-    left_out = "thoughts of actions that think, recalls, changes of state, condensations"
+    left_out = "think actions, recalls, state changes, condensations"
     whole = False
     pieces = re.compile(r"(?:event-)?(\d+)(?:-[\w-]+)?\.json")
 
@@ -166,7 +167,7 @@ class OpenHands(Reader):
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         if isinstance(value, dict) and "history" not in value:
-            list(_event_messages(value, "the event"))  # what is wrong is said where it stands
+            list(_event_messages(value, "the event"))  # report errors at their own line
             self._events.append(value)
             return
         fields = {"history": value} if isinstance(value, list) else as_object(value, "the line")
@@ -185,8 +186,8 @@ def _event_talk(name: str, events: list[Any], metadata: dict[str, Any], place: P
     for event in events:
         state = get_path(event, "extras", "agent_state")
         if get_path(event, "kind") == "ConversationStateUpdateEvent":
-            told = event.get("key") in ("execution_status", "agent_status")
-            state = event.get("value") if told else None
+            is_status = event.get("key") in ("execution_status", "agent_status")
+            state = event.get("value") if is_status else None
         last = state if isinstance(state, str) else last
     metadata |= {"unfinished": True} if last in GOES_ON else {}
     return Trajectory(name, turns, metadata, str(place))
@@ -197,9 +198,9 @@ def _event_messages(event: Any, place: str) -> Iterator[ChatMessage]:
     if isinstance(fields.get("kind"), str):
         yield from _sdk_messages(fields, place)
     elif isinstance(fields.get("observation"), str):
-        told = fields.get("extras")
-        inner = get_path(told, "metadata")
-        code = get_path(inner if isinstance(inner, dict) else told, "exit_code")
+        extras = fields.get("extras")
+        inner = get_path(extras, "metadata")
+        code = get_path(inner if isinstance(inner, dict) else extras, "exit_code")
         failed = fields["observation"] == "error" or code not in (None, 0, -1)
         if fields["observation"] not in NOTES and fields.get("cause") is not None:
             yield make_result(fields.get("content"), str(fields["cause"]), failed or None)
@@ -247,7 +248,7 @@ def _sdk_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMessage
         yield make_message(Content(said, True, ((at, Call(name, arguments)),)), "assistant")
     elif kind in ("ObservationEvent", "AgentErrorEvent", "UserRejectObservation"):
         if fields.get("tool_name") == "finish":
-            return  # it repeats what the agent said
+            return  # it repeats the agent's message
         given = first_present(fields, "observation", "error", "rejection_reason")
         failed = kind == "AgentErrorEvent"
         if isinstance(given, dict):

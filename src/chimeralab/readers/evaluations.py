@@ -1,4 +1,4 @@
-"""Logs of evaluations: Inspect, tau2 and promptfoo."""
+"""Formats of evaluation tools: Inspect, tau2 and promptfoo."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -49,7 +49,7 @@ OURS = "chimeralab"
 
 @dataclass(frozen=True, slots=True)
 class InspectSample:
-    """One sample as it was logged, and what the log says of its run."""
+    """A logged sample with the metadata of its run."""
 
     fields: Any
     run: Mapping[str, Any]
@@ -57,15 +57,15 @@ class InspectSample:
 
 
 class Inspect(Reader):
-    """Samples of an evaluation by Inspect, in an archive or in one JSON."""
+    """Samples of an Inspect evaluation, in an archive or one JSON object."""
 
     name = "inspect"
     keys = frozenset({"eval"})
     recognised = "a zip archive with header.json, or an object with eval and samples"
     turns = "a message of a sample; each sample and epoch is a conversation"
     left_out = (
-        "events, scores, prompts that the user repeats word by word, attachments that no message "
-        "names, the chunked layout"
+        "events, scores, prompts that the user repeats verbatim, unreferenced attachments, the "
+        "chunked layout"
     )
     zipped = True
 
@@ -78,14 +78,14 @@ class Inspect(Reader):
         return isinstance(value, InspectSample) or (is_log and RUN_FIELDS & value.keys() != set())
 
     def inner(self, value: Any) -> list[Any]:
-        """The samples of a log in its JSON form; none where it has none."""
+        """List the samples of a log in JSON form."""
         if not isinstance(value, dict) or not self.matches(value):
             return []
         run, unfinished = value["eval"], value.get("status") in UNFINISHED
         return [InspectSample(sample, run, unfinished) for sample in items(value.get("samples"))]
 
     def members(self, archive: ZipFile) -> list[str]:
-        """The samples of an archive, numbered ones in counting order; notes what was run."""
+        """List the samples of an archive in natural order, and keep its header."""
         names = set(archive.namelist())
         header = next((name for name in HEADERS if name in names), None)
         if header is None:
@@ -100,7 +100,7 @@ class Inspect(Reader):
 
     def load(self, archive: ZipFile, name: str) -> Any:
         if name.endswith(CHUNKED):
-            raise Unreadable("is stored in chunks, an experimental layout that is not read")
+            raise Unreadable("is stored in chunks, an experimental layout that is not supported")
         return InspectSample(parse_value(read_member(archive, name)), self._run, self._open)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
@@ -116,7 +116,7 @@ class Inspect(Reader):
             "sample": get_id(fields, "id"),
             "epoch": fields["epoch"] if get_id(fields, "epoch") else None,
         }
-        # By its uuid a sample is known to Scout; what the task says of it can be grouped by.
+        # Scout identifies samples by uuid; the task's own metadata is for grouping.
         metadata |= {"uuid": fields["uuid"]} if get_id(fields, "uuid") else {}
         metadata |= other_scalars(as_object(fields.get("metadata") or {}, "metadata"), but=metadata)
         metadata |= {"unfinished": True} if value.unfinished else {}
@@ -128,29 +128,28 @@ class Inspect(Reader):
 
 
 def inspect_turns(messages: Iterable[Any]) -> tuple[Turn, ...]:
-    """The turns of a sample, as its messages are logged.
+    """Convert the logged messages of a sample to turns.
 
-    What the user says for the second time word by word is a prompt of the solver ("please go on"):
-    nobody says it, and an agent that does something new each time is not going round in circles.
+    A user message that is repeated verbatim is a prompt of the solver ("please go on"). It is not
+    spoken, since an agent that does something new after each is not looping.
     """
-    heard: set[str] = set()
+    seen: set[str] = set()
     found = []
     for message, place in with_places(messages, "messages"):
-        # Inspect has no names beside the roles: those of our self-play stand in the metadata, as
-        # does that a message is the seed prompt, which nobody says.
+        # Inspect has roles but no names, so self-play keeps speakers and seed prompts in metadata.
         ours = get_path(message, "metadata", OURS)
         named = {"name": ours.get("speaker")} if isinstance(ours, dict) else {}
         read = parse_message(message | named if named else message, place)
         aside = bool(get_path(ours, "seed"))
         if read.turn.role == "user" and read.turn.spoken and not aside:
-            aside = read.turn.text in heard
-            heard.add(read.turn.text)
+            aside = read.turn.text in seen
+            seen.add(read.turn.text)
         found.append(mark_unspoken(read) if aside else read)
     return join_turns(found)
 
 
 def _restore_attachments(message: Any, attachments: Mapping[str, Any]) -> Any:
-    """The message with its long texts back in place of the references to them."""
+    """Replace references to attachments by their text."""
     if not attachments or not isinstance(message, dict):
         return message
 
@@ -169,7 +168,7 @@ def _restore_attachments(message: Any, attachments: Mapping[str, Any]) -> Any:
 
 
 class Tau2(Reader):
-    """Simulations of tau2: an agent, a simulated user, and the tools of both."""
+    """Simulations of tau2: an agent, a simulated user, and their tools."""
 
     name = "tau2"
     keys = frozenset({"simulations", "task_id"})
@@ -213,20 +212,20 @@ def _tau_messages(message: Any, place: str) -> Iterator[ChatMessage]:
 
 @dataclass(frozen=True, slots=True)
 class PromptfooResult:
-    """One result of an evaluation by promptfoo, and which evaluation it was."""
+    """A promptfoo result with the id of its evaluation."""
 
     fields: Any
     evaluation: str | None
 
 
 class Promptfoo(Reader):
-    """What promptfoo writes: for each test a prompt and the answer of a provider."""
+    """Results of promptfoo: for each test, a prompt and a provider's answer."""
 
     name = "promptfoo"
     keys = frozenset({"results", "prompt"})
     recognised = "an object with results.results, or lines with a prompt that has raw"
     turns = "the messages of the prompt, then the answer; tests of one conversationId are joined"
-    left_out = "assertions, scores, settings; an error is no answer"
+    left_out = "assertions, scores, settings, errors of providers"
 
     def __init__(self) -> None:
         self._waiting: dict[str, Trajectory] = {}
@@ -234,8 +233,8 @@ class Promptfoo(Reader):
     def matches(self, value: Any) -> bool:
         if isinstance(value, PromptfooResult) or isinstance(self._results(value), list):
             return True
-        prompt, told = get_path(value, "prompt"), ("testCase", "vars", "testIdx", "promptIdx")
-        return isinstance(prompt, dict) and "raw" in prompt and any(key in value for key in told)
+        prompt, marks = get_path(value, "prompt"), ("testCase", "vars", "testIdx", "promptIdx")
+        return isinstance(prompt, dict) and "raw" in prompt and any(key in value for key in marks)
 
     def inner(self, value: Any) -> list[Any]:
         named = str_or_none(get_path(value, "evalId"))
@@ -248,7 +247,7 @@ class Promptfoo(Reader):
         result = value if isinstance(value, PromptfooResult) else PromptfooResult(value, None)
         fields = as_object(result.fields, "the result")
         if isinstance(self._results(fields), list):
-            raise Unreadable("holds no results")
+            raise Unreadable("has no results")
         messages = list(_promptfoo_messages(fields))
         provider = fields.get("provider")
         provider = provider.get("id") if isinstance(provider, dict) else provider
@@ -268,7 +267,7 @@ class Promptfoo(Reader):
         key = f"{joined}/{metadata['model']}/{fields.get('promptIdx')}"
         before = self._waiting.get(key)
         if before is not None:
-            # A prompt may repeat the conversation so far; then it holds all of it.
+            # A prompt may already include the conversation so far.
             shown = trajectory.turns[: len(before.turns)]
             repeated = shown == before.turns and len(shown) < len(trajectory.turns)
             turns = trajectory.turns if repeated else before.turns + trajectory.turns
@@ -280,9 +279,9 @@ class Promptfoo(Reader):
 
 
 def _promptfoo_messages(fields: Mapping[str, Any]) -> Iterator[ChatMessage]:
-    told = items(get_path(fields, "metadata", "messages"))
-    if told:
-        yield from starmap(parse_message, with_places(told, "metadata.messages"))
+    listed = items(get_path(fields, "metadata", "messages"))
+    if listed:
+        yield from starmap(parse_message, with_places(listed, "metadata.messages"))
         return
     prompt = fields.get("prompt")
     raw = prompt.get("raw") if isinstance(prompt, dict) else prompt

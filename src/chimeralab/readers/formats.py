@@ -1,4 +1,4 @@
-"""The registry of log formats. A format is told by what is in a log, never by the file's ending."""
+"""The registry of log formats. A log's format is recognised by content, never by file name."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ READERS: dict[str, type[Reader]] = {
         Preferences, OpenAI, ShareGPT, ClaudeCode, RowPerTurn, NameAndText,
     )
 }  # fmt: skip
-"""Every format by name, in the order in which they are tried."""
+"""All formats by name, in the order in which they are tried."""
 
 UNKNOWN = "is not a conversation in a known format"
 
@@ -35,7 +35,7 @@ NO_CONVERSATIONS = {
     "resourceLogs": "is OpenTelemetry log records; let your instrumentation put the messages into "
     "spans (OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental and "
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=span_only)",
-    "resourceMetrics": "is OpenTelemetry metrics, which hold no messages; export the spans",
+    "resourceMetrics": "is OpenTelemetry metrics, which have no messages; export the spans",
     "traceID": "is a Jaeger trace; export it as OTLP JSON",
     "agent_states": "is the saved state of an AutoGen team; dump the result of its run instead: "
     "result.model_dump_json()",
@@ -44,11 +44,11 @@ NO_CONVERSATIONS = {
     "chat_messages": "is an export of Claude; write a row for each message, with "
     "conversation_id, speaker and text",
 }
-"""What is often handed in for a conversation, by a field that gives it away, and the way out."""
+"""Objects often mistaken for conversations, by a telling field, and what to do instead."""
 
 
 def reader_named(name: str) -> type[Reader]:
-    """The reader of a format, or one of the user's own: `module:Class`.
+    """Return the reader of a format by name, or a custom one by `module:Class`.
 
     >>> reader_named("plain").recognised
     'an object with turns'
@@ -63,7 +63,7 @@ def reader_named(name: str) -> type[Reader]:
 
 
 def keys_of(value: dict[str, Any]) -> set[str]:
-    """The fields of an object and of its first message, as `Reader.keys` names them.
+    """List the fields of an object and of its first message, as in `Reader.keys`.
 
     >>> sorted(keys_of({"id": 1, "messages": [{"role": "user"}]}))
     ['id', 'messages', 'messages.role']
@@ -73,56 +73,56 @@ def keys_of(value: dict[str, Any]) -> set[str]:
 
 
 class Formats:
-    """The readers of one log: all that are known, or the one that was asked for.
+    """The readers of one log: all formats, or the chosen one.
 
-    A reader is made, and asked, only once a value has some of the fields that its format needs.
+    A reader is created, and asked, only for values with one of the fields in its `keys`.
     """
 
-    def __init__(self, asked: type[Reader] | None = None) -> None:
-        self.asked = asked
-        self.named_columns = asked is not None and issubclass(asked, RowPerTurn)
-        self.types = [asked] if asked else list(READERS.values())
-        # Lists are taken apart alike whatever format was asked for.
+    def __init__(self, chosen: type[Reader] | None = None) -> None:
+        self.chosen = chosen
+        self.named_columns = chosen is not None and issubclass(chosen, RowPerTurn)
+        self.types = [chosen] if chosen else list(READERS.values())
+        # Lists of conversations are split in the same way whatever the format.
         self._known = list(dict.fromkeys([*READERS.values(), *self.types]))
         self._holders = [reader for reader in self._known if reader.inner is not Reader.inner]
         self._made: dict[type[Reader], Reader] = {}
 
     def of(self, value: Any) -> Reader:
-        """The reader of a JSON value."""
-        reader = self._reader(self.asked) if self.asked else self.recognise(value)
+        """Return the reader of a JSON value, or raise `Unreadable`."""
+        reader = self._reader(self.chosen) if self.chosen else self.recognise(value)
         if reader is not None:
             return reader
         shape = f"it is {json_type(value)}"
         if isinstance(value, dict):
             first = next(iter(items(value.get("data"))), None)
-            given = {*value, *first} if isinstance(first, dict) else value
-            for sign, advice in NO_CONVERSATIONS.items():
-                if sign in given:
+            keys_given = {*value, *first} if isinstance(first, dict) else value
+            for key, advice in NO_CONVERSATIONS.items():
+                if key in keys_given:
                     raise Unreadable(advice)
             keys = ", ".join(repr(key[:20]) for key in list(value)[:5])
             shape = f"its fields are {keys or 'none'}; expected turns, messages or conversations"
         raise Unreadable(f"{UNKNOWN}: {shape} (`chimera formats` lists them)")
 
     def recognise(self, value: Any) -> Reader | None:
-        """The first reader whose format a value has, whatever was asked for."""
+        """Return the first reader that matches a value, even if another one was chosen."""
         return next(
             (each for each in self._likely(self._known, value) if each.matches(value)), None
         )
 
     def of_archives(self) -> Reader:
-        """The reader of a zip archive."""
+        """Return the reader of a zip archive."""
         for reader in self.types:
             if reader.zipped:
                 return self._reader(reader)
-        raise Unreadable(f"is a zip archive, which the format {self.types[0].name} is never in")
+        raise Unreadable(f"is a zip archive, which the format {self.types[0].name} does not use")
 
     def conversations(self, values: Values) -> Iterator[tuple[Any, Place]]:
-        """Each value as it is, or the conversations in it where it holds several."""
+        """Yield each value, or the conversations inside it if it has several."""
         for value, place in values:
             if isinstance(value, list):
                 inner = [] if self.is_one_talk(value) else value
-            elif self.asked in (None, Plain) and self._reader(Plain).matches(value):
-                inner = []  # one of ours, whatever its further fields are called
+            elif self.chosen in (None, Plain) and self._reader(Plain).matches(value):
+                inner = []  # plain wins, whatever its other fields are called
             else:
                 found = (each.inner(value) for each in self._likely(self._holders, value))
                 inner = next(filter(None, found), [])
@@ -132,7 +132,7 @@ class Formats:
                 yield part, place.inside(f"conversation {number}")
 
     def is_one_talk(self, values: list[Any]) -> bool:
-        """Whether a list is the messages of one conversation, and not a list of conversations.
+        """Whether a list is the messages of one conversation, not a list of conversations.
 
         >>> Formats().is_one_talk([{"role": "user", "content": "Hi"}])
         True
@@ -145,13 +145,13 @@ class Formats:
         return not any(r.whole and r.matches(first) for r in self._likely(self._known, first))
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
-        """The conversations that needed the whole log."""
+        """Yield the conversations that needed the whole log."""
         for reader in self.types:
             if reader in self._made:
                 yield from self._made[reader].finish(place)
 
     def _likely(self, among: Iterable[type[Reader]], value: Any) -> Iterator[Reader]:
-        """The readers that a look at the fields of a value does not rule out, in their order."""
+        """Yield the readers that the keys of a value do not rule out, in order."""
         keys = keys_of(value) if isinstance(value, dict) else None
         for reader in among:
             if keys is None or not reader.keys or not reader.keys.isdisjoint(keys):

@@ -1,4 +1,4 @@
-"""From paths to logs, and from logs to conversations, each value through its reader."""
+"""Find logs at paths, and read their conversations."""
 
 import glob
 import os
@@ -33,16 +33,16 @@ ENDINGS = (
     ".jsonl", ".ndjson", ".json", ".eval", ".traj", ".csv", ".tsv", ".parquet", ".txt", ".md",
     ".gz", ".zst",
 )  # fmt: skip
-EVENTS_AGAIN = "event_cache"  # in which OpenHands keeps pages of the same events
+EVENT_CACHE = "event_cache"  # OpenHands keeps copies of the same events there
 LINES_TO_TRY = 1000
-# Fields that say of broken JSON that it was meant as a log.
+# Fields by which broken JSON is recognised as a log.
 SIGNS = (b'"messages"', b'"role"', b'"turns"', b'"conversations"', b'"parentUuid"', b'"speaker"')
 
 OnBad = Callable[[LogError], None]
-"""Takes what can't be read; raises, or lets the reading go on."""
+"""Called with each `LogError`; may raise to stop reading."""
 
 OnSkip = Callable[[str], None]
-"""Takes the path of a file in a folder that turned out to be no log."""
+"""Called with the path of each file in a folder that is not a log."""
 
 
 def read(
@@ -51,11 +51,10 @@ def read(
     format: str | type[Reader] | None = None,  # noqa: A002 - what everyone calls it
     on_bad: OnBad | None = None,
 ) -> Iterator[Trajectory]:
-    """The conversations of one log, `-` for standard input, one after the other.
+    """Yield the conversations of one log; `-` is standard input.
 
-    `format` is the name of one, `module:Class`, or a `Reader` itself; without it the content
-    decides. What can't be read raises a `LogError`; with `on_bad`, that is called instead and the
-    reading goes on behind it.
+    `format` is a format's name, `module:Class` or a `Reader` class; by default the content decides.
+    An unreadable value raises a `LogError`, or is passed to `on_bad` and skipped.
     """
     reader = reader_named(format) if isinstance(format, str) else format
     return _conversations(str(path), Formats(reader), on_bad)
@@ -68,51 +67,51 @@ def read_all(
     on_bad: OnBad | None = None,
     on_skip: OnSkip | None = None,
 ) -> Iterator[Trajectory]:
-    """The conversations of all logs at `paths`: files, folders, patterns or `-`."""
+    """Yield the conversations of all logs at `paths`: files, folders, patterns or `-`."""
     reader = reader_named(format) if isinstance(format, str) else format
     logs = find_logs(paths, on_skip=on_skip, format=reader)
     return (trajectory for log in logs for trajectory in read(log, format=reader, on_bad=on_bad))
 
 
 def _conversations(path: str, formats: Formats, on_bad: OnBad | None) -> Iterator[Trajectory]:
-    gave_nothing = True
+    is_empty = True
 
-    def bad(reason: str, place: Place) -> None:
-        nonlocal gave_nothing
-        gave_nothing = False
+    def report(reason: str, place: Place) -> None:
+        nonlocal is_empty
+        is_empty = False
         if on_bad is None:
             raise place.error(reason)
         on_bad(place.error(reason))
 
-    for trajectory in _from_log(path, formats, bad):
-        gave_nothing = False
+    for trajectory in _from_log(path, formats, report):
+        is_empty = False
         yield trajectory
-    if gave_nothing:
-        bad("holds no conversations", file_place(path))
+    if is_empty:
+        report("has no conversations", file_place(path))
 
 
-def _from_log(path: str, formats: Formats, bad: Report) -> Iterator[Trajectory]:
+def _from_log(path: str, formats: Formats, report: Report) -> Iterator[Trajectory]:
     for name in _files_of(path, formats):
         place = file_place(name)
         try:
             with open_log(name) as file:
                 if file.is_zip:
-                    yield from _from_archive(file.stream, formats, place, bad)
+                    yield from _from_archive(file.stream, formats, place, report)
                 else:
-                    values = read_values(file, place, bad, named_columns=formats.named_columns)
-                    yield from _from_each(values, formats, bad)
+                    values = read_values(file, place, report, named_columns=formats.named_columns)
+                    yield from _from_each(values, formats, report)
         except Unreadable as problem:
-            bad(str(problem), place)
+            report(str(problem), place)
         except MemoryError:
-            bad("takes more memory than there is; write one conversation per line", place)
+            report("needs more memory than is available; write one conversation per line", place)
     try:
         yield from formats.finish(file_place(path))
     except Unreadable as problem:
-        bad(str(problem), file_place(path))
+        report(str(problem), file_place(path))
 
 
 def _files_of(path: str, formats: Formats) -> list[str]:
-    """A log is one file, or the pieces of one in a folder, in order of their numbers."""
+    """List the files of a log: one, or a folder's numbered pieces in order."""
     if Path(path).is_dir():
         for pieces in filter(None, (reader.pieces for reader in formats.types)):
             named = ((pieces.fullmatch(file.name), file) for file in Path(path).iterdir())
@@ -122,48 +121,48 @@ def _files_of(path: str, formats: Formats) -> list[str]:
     return [path]
 
 
-def read_values(file: LogFile, place: Place, bad: Report, *, named_columns: bool = False) -> Values:
-    """Every value of a log: JSON, the rows of a table, or the one talk of a text."""
+def read_values(
+    file: LogFile, place: Place, report: Report, *, named_columns: bool = False
+) -> Values:
+    """Yield every value of a log: JSON, the rows of a table, or a transcript as a whole."""
     if file.is_parquet:
-        return parquet_rows(file.stream, place, bad)
+        return parquet_rows(file.stream, place, report)
     lines = file.head.decode("utf-8-sig", "replace").lstrip().splitlines() or [""]
     if not lines[0].startswith(("{", "[")):
         first = next((line for line in lines if line.strip() and line[0] != "#"), "")
         if LABEL.match(first):
-            talk = parse_transcript(read_whole(file.stream).decode("utf-8-sig", "replace"))
-            if talk is None:
-                raise Unreadable(
-                    "looks like a text of 'Name: text' lines, but no two names come back in it"
-                )
-            return [(talk, place.at(1))]
+            turns = parse_transcript(read_whole(file.stream).decode("utf-8-sig", "replace"))
+            if turns is None:
+                raise Unreadable("looks like 'Name: text' lines, but no two names recur")
+            return [(turns, place.at(1))]
         separator = find_separator(lines[0])
         if separator is not None:
-            return csv_rows(file.stream, separator, place, bad, sure=named_columns)
-    return read_json(file.stream, place, bad)
+            return csv_rows(file.stream, separator, place, report, sure=named_columns)
+    return read_json(file.stream, place, report)
 
 
 def read_conversations(
-    values: Values, formats: Formats, place: Place, bad: Report
+    values: Values, formats: Formats, place: Place, report: Report
 ) -> Iterator[Trajectory]:
-    """The conversations of JSON values, wherever they are from; `bad` hears of unreadable ones."""
-    yield from _from_each(values, formats, bad)
+    """Yield the conversations of JSON values; unreadable values are reported."""
+    yield from _from_each(values, formats, report)
     yield from formats.finish(place)
 
 
-def _from_each(values: Values, formats: Formats, bad: Report) -> Iterator[Trajectory]:
+def _from_each(values: Values, formats: Formats, report: Report) -> Iterator[Trajectory]:
     for value, place in formats.conversations(values):
         reader = None
         try:
             reader = formats.of(value)
             yield from _with_turns(reader.read(value, place))
         except Unreadable as problem:
-            bad(str(problem), replace(place, format=reader.name if reader else None))
+            report(str(problem), replace(place, format=reader.name if reader else None))
         except RecursionError:
-            bad("is nested too deeply", place)
+            report("is nested too deeply", place)
 
 
 def _from_archive(
-    stream: BinaryIO, formats: Formats, place: Place, bad: Report
+    stream: BinaryIO, formats: Formats, place: Place, report: Report
 ) -> Iterator[Trajectory]:
     reader = formats.of_archives()
     archive = open_archive(stream)
@@ -172,7 +171,7 @@ def _from_archive(
         try:
             yield from _with_turns(reader.read(reader.load(archive, name), member))
         except Unreadable as problem:
-            bad(str(problem), member)
+            report(str(problem), member)
 
 
 def _with_turns(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
@@ -188,11 +187,10 @@ def find_logs(
     on_skip: OnSkip | None = None,
     format: type[Reader] | None = None,  # noqa: A002 - as `read` calls it
 ) -> list[str]:
-    """The logs at `paths`, each once, in their order; what a folder holds is sorted by name.
+    """List the logs at `paths`, each once and in order; files of a folder are sorted by name.
 
-    A path that is missing and a folder or pattern without a log are errors. Inside a folder,
-    files that hold no conversations are passed over, and `on_skip` is told. With a `format` that
-    is not ours, a log in that format is one, too.
+    A missing path, and a folder or pattern without a log, are errors. Files of a folder without
+    conversations are skipped and passed to `on_skip`. A custom `format` is recognised as well.
     """
     found: dict[str, str] = {}
     for path in paths:
@@ -201,20 +199,20 @@ def find_logs(
     return list(found.values())
 
 
-def logs_at(path: str, on_skip: OnSkip, asked: type[Reader] | None = None) -> Iterator[str]:
-    """The logs that one path names, as they are found."""
+def logs_at(path: str, on_skip: OnSkip, chosen: type[Reader] | None = None) -> Iterator[str]:
+    """Yield the logs that one path names."""
     if path == STANDARD_INPUT or _is_file(path):
         yield path
         return
     logs: Iterator[str]
     if Path(path).is_dir():
-        logs = _in_folder(path, on_skip, asked)
+        logs = _in_folder(path, on_skip, chosen)
         endings = " ".join(ENDINGS)
-        reason = f"this folder holds no logs (files ending in {endings} with conversations)"
+        reason = f"this folder has no logs (files ending in {endings} with conversations)"
     elif glob.has_magic(path):
-        deep = "**" in path  # which already goes down into every folder
+        deep = "**" in path  # already matches the files in subfolders
         logs = chain.from_iterable(
-            _matching(each, on_skip, asked, deep=deep)
+            _matching(each, on_skip, chosen, deep=deep)
             for each in sorted(glob.iglob(path, recursive=True))  # noqa: PTH207 - may be absolute
         )
         reason = "no log matches this pattern"
@@ -228,12 +226,12 @@ def logs_at(path: str, on_skip: OnSkip, asked: type[Reader] | None = None) -> It
 
 
 def _matching(
-    path: str, on_skip: OnSkip, asked: type[Reader] | None, *, deep: bool
+    path: str, on_skip: OnSkip, chosen: type[Reader] | None, *, deep: bool
 ) -> Iterator[str]:
     """The logs at a path that a pattern matched."""
     if Path(path).is_dir():
         if not deep:
-            yield from _in_folder(path, on_skip, asked)
+            yield from _in_folder(path, on_skip, chosen)
     elif Path(path).is_file():
         yield path
     else:
@@ -243,16 +241,16 @@ def _matching(
 def _is_file(path: str) -> bool:
     try:
         return Path(path).exists() and not Path(path).is_dir()
-    except OSError:  # it may well be there: opening it will say what is wrong
+    except OSError:  # it may exist: opening it gives the error
         return True
 
 
-def _in_folder(folder: str, on_skip: OnSkip, asked: type[Reader] | None) -> Iterator[str]:
-    """The logs at any depth, by name; hidden files are left out."""
+def _in_folder(folder: str, on_skip: OnSkip, chosen: type[Reader] | None) -> Iterator[str]:
+    """Yield the logs of a folder at any depth, by name; hidden files are ignored."""
     for where, folders, files in os.walk(folder):
-        folders[:] = sorted(n for n in folders if not n.startswith((".", EVENTS_AGAIN)))
+        folders[:] = sorted(n for n in folders if not n.startswith((".", EVENT_CACHE)))
         regular = [name for name in files if (Path(where) / name).is_file()]
-        together = _pieces_of_one(where, regular, asked)
+        together = _pieces_of_one(where, regular, chosen)
         if together:
             yield where
         for name in sorted(set(files) - together):
@@ -260,15 +258,15 @@ def _in_folder(folder: str, on_skip: OnSkip, asked: type[Reader] | None) -> Iter
             if name[0] == "." or not name.lower().endswith(ENDINGS):
                 continue
             # Opening a pipe would wait for a writer.
-            if name in regular and _is_log(path, asked):
+            if name in regular and _is_log(path, chosen):
                 yield path
             else:
                 on_skip(path)
 
 
-def _pieces_of_one(folder: str, files: list[str], asked: type[Reader] | None) -> set[str]:
-    """The files of a folder that are one log together; none where each is a log of its own."""
-    for reader in (asked,) if asked else READERS.values():
+def _pieces_of_one(folder: str, files: list[str], chosen: type[Reader] | None) -> set[str]:
+    """Return the files of a folder that together are one log; empty if there are none."""
+    for reader in (chosen,) if chosen else READERS.values():
         found = sorted(filter(reader.pieces.fullmatch, files)) if reader.pieces else []
         if not found:
             continue
@@ -284,10 +282,10 @@ def _pieces_of_one(folder: str, files: list[str], asked: type[Reader] | None) ->
     return set()
 
 
-def _is_log(path: str, asked: type[Reader] | None) -> bool:
-    formats, damage = Formats(asked), []
+def _is_log(path: str, chosen: type[Reader] | None) -> bool:
+    formats, damage = Formats(chosen), []
 
-    def bad(reason: str, _: Place) -> None:
+    def report(reason: str, _: Place) -> None:
         damage.append(reason)
 
     try:
@@ -295,18 +293,20 @@ def _is_log(path: str, asked: type[Reader] | None) -> bool:
             if file.is_zip:
                 formats.of_archives().members(open_archive(file.stream))
                 return True
-            values = read_values(file, file_place(path), bad, named_columns=formats.named_columns)
+            values = read_values(
+                file, file_place(path), report, named_columns=formats.named_columns
+            )
             for value, _ in formats.conversations(islice(values, LINES_TO_TRY)):
                 reader = formats.recognise(value)
                 if reader and reader.says_something(value):
                     return True
             return bool(damage) and any(sign in file.head for sign in SIGNS)
     except Unreadable:
-        # A damaged Inspect log is still meant as one, and the damage should be heard of.
+        # A damaged Inspect log is still a log, and its damage should be reported.
         return path.endswith(".eval")
     except (LogError, OSError, MemoryError):
         return True
 
 
 def ignore(*_: object) -> None:
-    """What hears of something and does nothing about it."""
+    """Do nothing: the default callback."""

@@ -1,6 +1,6 @@
-"""Conversations that a program holds: messages as dicts or objects, turns, and frames of them.
+"""Conversations in memory: lists of messages or turns, and DataFrames.
 
-They have the shapes that logs have, so the readers of logs read them, too.
+They have the shapes of logs, so the readers of logs parse them.
 """
 
 import io
@@ -20,7 +20,7 @@ from chimeralab.readers.logs import read_conversations
 from chimeralab.readers.seam import Place, Unreadable
 from chimeralab.readers.tables import WHOLE, RowPerTurn, cell_value, guess_columns
 
-TAKEN = (
+ACCEPTED = (
     "a list of texts, of messages with role and content, of LangChain messages or of Turns,"
     " a Trajectory, or a DataFrame of pandas or polars"
 )
@@ -28,7 +28,7 @@ MAX_COLUMNS = 12
 
 
 class DataFrame(Protocol):
-    """A DataFrame of pandas or polars. Neither package is ever imported for it."""
+    """A DataFrame of pandas or polars; neither package is imported."""
 
     @property
     def columns(self) -> Any: ...
@@ -42,7 +42,7 @@ def is_frame(held: Any) -> TypeGuard[DataFrame]:
 
 
 def parse_conversation(held: Any, name: str = "conversation") -> Trajectory:
-    """One conversation, however it is held; an `InputError` says what can't be taken for one.
+    """Parse one conversation; anything else is an `InputError`.
 
     >>> talk = parse_conversation([{"role": "user", "content": "Hi"}])
     >>> talk.turns[0].text, talk.turns[0].speaker
@@ -61,17 +61,17 @@ def parse_conversation(held: Any, name: str = "conversation") -> Trajectory:
         found = list(islice(read_conversations([(messages, place)], Formats(), place, _raise), 2))
     except LogError as error:
         item, _, reason = error.reason.rpartition(f": {UNKNOWN}: ")
-        if item:  # as a log, it would be a list of conversations
+        if item:  # the reader took the list for one of conversations
             number = int(item.rpartition(" ")[2]) - 1
-            reason = f"item {number} has no role and content, nor those of another format: {reason}"
+            reason = f"item {number} is not a message in a known format: {reason}"
         raise InputError(f"these messages can't be read: {reason}") from None
     if len(found) != 1:
-        raise InputError("this is a list of several conversations; detect_all judges each of them")
+        raise InputError("this is a list of several conversations; use detect_all")
     return replace(found[0], id=name, source=None)
 
 
 def parse_frame(frame: DataFrame) -> Iterator[Trajectory]:
-    """The conversations of a frame: one in each row, or a turn in each, or a text in each."""
+    """Parse the conversations of a DataFrame: a conversation, a turn or a text per row."""
     names = list(map(str, frame.columns))
     columns = guess_columns(dict.fromkeys(names))
     held: Any = frame
@@ -84,12 +84,12 @@ def parse_frame(frame: DataFrame) -> Iterator[Trajectory]:
     if not whole and "text" not in columns:
         listed = ", ".join(map(repr, names[:MAX_COLUMNS])) or "none"
         raise InputError(
-            "no column of this DataFrame is known to hold texts or messages; rename the one that"
-            f" does to 'text' or 'messages' (its columns: {listed})"
+            "no column of this DataFrame is recognised as texts or messages; rename it to 'text' or"
+            f" 'messages' (columns: {listed})"
         )
     numbered = columns.get("id", "").lower() == "id"
     if numbered and len({row[columns["id"]] for row in rows}) == len(rows) > 1 and not whole:
-        del columns["id"]  # it names rows, not conversations
+        del columns["id"]  # unique per row, so not an id of conversations
     reader = None if whole else type("FrameRows", (RowPerTurn,), {"columns": columns})
     place = Place("frame", "frame")
     values = ((row, place.at(n)) for n, row in enumerate(rows, start=1))
@@ -101,7 +101,7 @@ def parse_frame(frame: DataFrame) -> Iterator[Trajectory]:
 
 
 def parse_any_message(held: Any) -> ChatMessage:
-    """One message: a text, a `Turn`, or a message as a dict or an object."""
+    """Parse one message: a text, a `Turn`, or a message as a dict or object."""
     if isinstance(held, str):
         return ChatMessage(Turn(held), Content(held))
     if isinstance(held, Turn):
@@ -115,7 +115,7 @@ def parse_any_message(held: Any) -> ChatMessage:
 
 
 def check_turn(turn: Turn) -> Turn:
-    """A turn whose text is one and whose calls are calls: records don't look at what they get."""
+    """Check the types of a turn's fields, which records don't validate."""
     if not isinstance(turn.text, str):
         raise InputError(f"the text of a Turn is {type(turn.text).__name__}, not str")
     if not all(isinstance(call, Call) for call in turn.calls):
@@ -124,35 +124,35 @@ def check_turn(turn: Turn) -> Turn:
 
 
 def _items(held: Any) -> list[Any]:
-    """What a list, an iterator, a column or an array holds; all else is refused."""
+    """List the items of a list, iterator, column or array; reject anything else."""
     texts = str | bytes | bytearray | memoryview
     listed = getattr(held, "tolist", None) or getattr(held, "to_list", None)
     if callable(listed) and not is_frame(held):
         held = listed()
-    lasting = isinstance(held, Sequence) and not isinstance(held, texts)
-    passing = isinstance(held, Iterator) and not isinstance(held, io.IOBase)
-    if not lasting and not passing:
-        _refuse(held)
+    is_list = isinstance(held, Sequence) and not isinstance(held, texts)
+    is_iterator = isinstance(held, Iterator) and not isinstance(held, io.IOBase)
+    if not is_list and not is_iterator:
+        _reject(held)
     return list(held)
 
 
-def _refuse(held: Any) -> NoReturn:
+def _reject(held: Any) -> NoReturn:
     what = _kind(held)
     if isinstance(held, str | PurePath | io.IOBase):
         raise InputError(
-            f"{what} is not a conversation: put texts into a list, or read a log with detect_file"
+            f"{what} is not a conversation; pass a list of texts, or read a log with detect_file"
         )
     if isinstance(held, Mapping):
         inner = next((key for key in WHOLE if isinstance(held.get(key), list)), None)
-        hint = f"; hand over its {inner!r}" if inner else f"; detect takes {TAKEN}"
+        hint = f"; pass its {inner!r}" if inner else f"; detect takes {ACCEPTED}"
         raise InputError(f"{what} is not a conversation{hint}")
     if hasattr(held, "collect") and hasattr(type(held), "columns"):
-        raise InputError(f"{what} is not computed yet: call its collect() first")
-    raise InputError(f"{what} is not a conversation; detect takes {TAKEN}")
+        raise InputError(f"{what} is lazy; call its collect() first")
+    raise InputError(f"{what} is not a conversation; detect takes {ACCEPTED}")
 
 
 def _fields(item: Any, number: int | None) -> dict[str, Any]:
-    """A message as a dict; those of LangChain and the SDKs of providers are objects."""
+    """Return a message as a dict; LangChain and provider SDKs have objects."""
     if isinstance(item, Mapping):
         return dict(item)
     dump = getattr(item, "model_dump", None)
@@ -162,7 +162,7 @@ def _fields(item: Any, number: int | None) -> dict[str, Any]:
         return wrapped if "content" in fields and is_langchain(wrapped) else fields
     place = "this" if number is None else f"item {number} of the list"
     if isinstance(item, list | tuple | Trajectory) or is_frame(item):
-        raise InputError(f"{place} is {_kind(item)}; for several conversations there is detect_all")
+        raise InputError(f"{place} is {_kind(item)}; use detect_all for several conversations")
     raise InputError(
         f"{place} is {_kind(item)}, not a text, a Turn or a message with role and content"
     )
@@ -174,7 +174,7 @@ def _kind(held: Any) -> str:
 
 
 def _plain(name: str, cell: Any) -> Any:
-    """A cell as JSON would have it: lists for arrays, None for what pandas calls missing."""
+    """Convert a cell to a JSON value: arrays to lists, missing values to None."""
     if isinstance(cell, str):
         return cell_value(name, cell)
     if isinstance(cell, float) and math.isnan(cell):

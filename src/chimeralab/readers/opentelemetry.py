@@ -1,4 +1,4 @@
-"""OpenTelemetry spans with the attributes of generative AI, in the conventions of all years."""
+"""OpenTelemetry spans with generative AI attributes, in all versions of the conventions."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,16 +17,16 @@ from chimeralab.readers.traces import MAX_LEVELS, Generation, SpanReader, messag
 
 MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 AROUND_CALLS = ("create_agent", "invoke_agent", "invoke_workflow", "execute_tool")
-"""Operations whose spans repeat what the calls inside them say."""
+"""Operations whose spans repeat the messages of the calls inside them."""
 
 
 class OpenTelemetry(SpanReader):
-    """Spans with the attributes of generative AI: OTLP as JSON, or as the SDK prints them."""
+    """Spans with generative AI attributes: OTLP as JSON, or the SDK's console output."""
 
     name = "opentelemetry"
     keys = frozenset({"resourceSpans", "resource_spans", "attributes"})
     recognised = "an object with resourceSpans, or spans with a trace id and attributes"
-    turns = "a message of the last span of a chain, as each span repeats the history"
+    turns = "a message of the last span of a chain, since each span repeats the history"
     left_out = "spans without messages, reasoning, token counts, timing"
     no_messages = (
         "is an OpenTelemetry trace without messages; let your instrumentation record them "
@@ -43,21 +43,21 @@ class OpenTelemetry(SpanReader):
         return traced and isinstance(value.get("attributes"), dict | list)
 
     def says_something(self, value: Any) -> bool:
-        told = (_attributes(span.get("attributes")) for span in _spans(value))
-        return any(key.startswith(("gen_ai.", "llm.")) for each in told for key in each)
+        span_attributes = (_attributes(span.get("attributes")) for span in _spans(value))
+        return any(key.startswith(("gen_ai.", "llm.")) for each in span_attributes for key in each)
 
     def generations(self, value: Any, place: Place) -> Iterator[Generation]:
         for span in _spans(as_object(value, "the line")):
-            told = _attributes(span.get("attributes"))
-            asked, given = span_messages(told, optional_list(span, "events", "span"))
+            span_attributes = _attributes(span.get("attributes"))
+            inputs, outputs = span_messages(span_attributes, optional_list(span, "events", "span"))
             context = span.get("context")
             holder = context if isinstance(context, dict) else span
-            session = get_id(told, "gen_ai.conversation.id", "session.id")
+            session = get_id(span_attributes, "gen_ai.conversation.id", "session.id")
             trace = session or get_id(holder, "traceId", "trace_id") or place.stem
             time = str(span.get("startTimeUnixNano") or span.get("start_time") or "")
-            model = first_text(told, *MODELS)
-            outer = told.get("gen_ai.operation.name") in AROUND_CALLS
-            yield Generation(trace, session is not None, time, asked, given, model, outer)
+            model = first_text(span_attributes, *MODELS)
+            outer = span_attributes.get("gen_ai.operation.name") in AROUND_CALLS
+            yield Generation(trace, session is not None, time, inputs, outputs, model, outer)
 
 
 def _spans(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -77,7 +77,7 @@ def _spans(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Attributes by name, whether an object or OTLP's list of keys and typed values."""
+    """Return attributes as a dict, from an object or OTLP's list of keys and typed values."""
     if isinstance(value, dict):
         return value
     listed = [each for each in items(value) if isinstance(each, dict)]
@@ -96,47 +96,50 @@ def _untype(value: Any) -> Any:
 
 
 def span_messages(
-    told: Mapping[str, Any], events: list[Any]
+    span_attributes: Mapping[str, Any], events: list[Any]
 ) -> tuple[list[ChatMessage], list[ChatMessage]]:
-    """What a span says that a model was shown, and what it gave, in any year's conventions."""
+    """Parse the input and output messages of a span, in any version of the conventions."""
     named = [each for each in events if isinstance(each, dict)]
     inside = [_attributes(each.get("attributes")) for each in named]
-    for attributes in (told, *inside):
+    for attributes in (span_attributes, *inside):
         system = attributes.get("gen_ai.system_instructions")
-        asked = attributes.get("gen_ai.input.messages")
-        given = attributes.get("gen_ai.output.messages")
-        if asked is not None or given is not None:
-            # Instructions are bare parts, and parts of text are all that matters of them.
+        inputs = attributes.get("gen_ai.input.messages")
+        outputs = attributes.get("gen_ai.output.messages")
+        if inputs is not None or outputs is not None:
+            # Instructions are bare parts, of which only text matters.
             parts = embedded_json(system) if isinstance(system, str) else system
             if isinstance(parts, list):
                 system = [each.get("content") for each in parts if isinstance(each, dict)]
             texts = [each.turn.text for each in messages_in(system, "system", "system")]
             first = [make_message("\n".join(texts), "system")] if texts else []
             return (
-                first + list(messages_in(asked, "user", "gen_ai.input.messages")),
-                list(messages_in(given, "assistant", "gen_ai.output.messages")),
+                first + list(messages_in(inputs, "user", "gen_ai.input.messages")),
+                list(messages_in(outputs, "assistant", "gen_ai.output.messages")),
             )
-    for asked_by, given_by in (
+    for input_prefix, output_prefix in (
         ("gen_ai.prompt.", "gen_ai.completion."),
         ("llm.input_messages.", "llm.output_messages."),
     ):
-        flat = _unflatten(told, asked_by, "user"), _unflatten(told, given_by, "assistant")
+        flat = (
+            _unflatten(span_attributes, input_prefix, "user"),
+            _unflatten(span_attributes, output_prefix, "assistant"),
+        )
         if any(flat):
             return flat
-    asked, given = [], []
+    inputs, outputs = [], []
     for event, attributes in zip(named, inside, strict=True):
         kind = str(event.get("name"))
         if kind == "gen_ai.choice":
-            given.append(_event_message(attributes, "assistant"))
+            outputs.append(_event_message(attributes, "assistant"))
         elif kind.startswith("gen_ai.") and kind.endswith(".message"):
-            asked.append(_event_message(attributes, kind.split(".")[1]))
-    return asked, given
+            inputs.append(_event_message(attributes, kind.split(".")[1]))
+    return inputs, outputs
 
 
-def _event_message(told: Mapping[str, Any], role: str) -> ChatMessage:
-    inner: Any = told.get("gen_ai.event.content", told.get("message"))
+def _event_message(span_attributes: Mapping[str, Any], role: str) -> ChatMessage:
+    inner: Any = span_attributes.get("gen_ai.event.content", span_attributes.get("message"))
     inner = embedded_json(inner) if isinstance(inner, str) else inner
-    fields = dict(inner) if isinstance(inner, dict) else dict(told)
+    fields = dict(inner) if isinstance(inner, dict) else dict(span_attributes)
     if isinstance(fields.get("message"), dict):
         fields = fields["message"]
     calls = fields.get("tool_calls")
@@ -146,10 +149,10 @@ def _event_message(told: Mapping[str, Any], role: str) -> ChatMessage:
     return parse_message(kept, role)
 
 
-def _unflatten(told: Mapping[str, Any], prefix: str, role: str) -> list[ChatMessage]:
-    """Messages spelled out as attributes: `gen_ai.prompt.0.content` and the like."""
+def _unflatten(span_attributes: Mapping[str, Any], prefix: str, role: str) -> list[ChatMessage]:
+    """Rebuild messages from flat attributes such as `gen_ai.prompt.0.content`."""
     tree: dict[str, Any] = {}
-    for key, value in told.items():
+    for key, value in span_attributes.items():
         if key.startswith(prefix):
             node = tree
             *path, last = key.removeprefix(prefix).split(".")
@@ -175,7 +178,7 @@ def _unflatten(told: Mapping[str, Any], prefix: str, role: str) -> list[ChatMess
 
 
 def _by_number(tree: Any) -> list[dict[str, Any]]:
-    """The objects under numbers, by number."""
+    """Return the objects with numeric keys, in numeric order."""
     nodes = tree if isinstance(tree, dict) else {}
     known = [key for key in nodes if key.isdecimal() and len(key) < 9]
     return [nodes[key] for key in sorted(known, key=int) if isinstance(nodes[key], dict)]

@@ -1,4 +1,4 @@
-"""The plain format, the one we write: an id and turns, each with a speaker and a text."""
+"""The plain format, which Chimera Lab writes: an id, and turns with a speaker and a text."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ UNSPOKEN = RESULT_ROLES | {"system"}
 
 
 class Plain(Reader):
-    """An id and turns, each with a speaker and a text."""
+    """An id, and turns with a speaker and a text."""
 
     name = "plain"
     keys = frozenset({"turns"})
@@ -47,7 +47,7 @@ class Plain(Reader):
 
 
 def dumps(trajectory: Trajectory) -> str:
-    """One line of JSON that reads back as the same conversation.
+    """Write a conversation as one line of JSON that reads back as the same.
 
     >>> dumps(Trajectory("a", (Turn("Hi.", "Ann"),), {"model": "m"}))
     '{"id": "a", "turns": [{"speaker": "Ann", "text": "Hi."}], "model": "m"}'
@@ -57,14 +57,14 @@ def dumps(trajectory: Trajectory) -> str:
     turns = []
     for turn in trajectory.turns:
         given = {"speaker": turn.speaker, "role": turn.role, "text": turn.text, "model": turn.model}
-        told: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        entry: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         if turn.calls:
             calls = [call.as_dict().items() for call in turn.calls]
-            told["calls"] = [{k: v for k, v in call if v is not None} for call in calls]
+            entry["calls"] = [{k: v for k, v in call if v is not None} for call in calls]
         only_calls = bool(turn.calls) and not turn.text.strip()
         if turn.spoken != (_is_spoken(turn.speaker, turn.role) and not only_calls):
-            told["spoken"] = turn.spoken
-        turns.append(told)
+            entry["spoken"] = turn.spoken
+        turns.append(entry)
     fields = {"id": trajectory.id, "turns": turns}
     nested = {"metadata": hidden} if hidden else {}
     return json.dumps(fields | metadata | nested, allow_nan=False)
@@ -88,7 +88,7 @@ def _turn(turn: Any, place: str) -> Turn:
         made = enumerate(get_list(turn, "calls", place))
         calls = tuple(_call(call, f"{place}.calls[{n}]") for n, call in made)
     said = "" if calls and "text" not in turn else get_text(turn, "text", place)
-    # A message that only calls tools is a step, but nothing that is said.
+    # A message that only calls tools is a step, but not spoken.
     return Turn(said, speaker, role, model, spoken and (bool(said.strip()) or not calls), calls)
 
 
@@ -107,7 +107,7 @@ def _call(call: Any, place: str) -> Call:
     )
 
 
-@lru_cache  # the same few speak all the time
+@lru_cache  # few distinct speakers, asked for every turn
 def _is_spoken(speaker: str | None, role: str | None) -> bool:
     part = role.lower() if role else ""
     return part not in UNSPOKEN and part not in SEEDS and (speaker or "").lower() not in UNSPOKEN

@@ -1,4 +1,4 @@
-"""Logs of providers that are no plain messages: OpenAI Responses, Gemini, and ChatGPT's export."""
+"""Provider formats other than chat messages: OpenAI Responses, Gemini, and ChatGPT's export."""
 
 from collections.abc import Iterator, Mapping
 from itertools import starmap
@@ -40,13 +40,13 @@ UNFINISHED = ("in_progress", "queued", "incomplete", "cancelled")
 
 
 class Responses(Reader):
-    """Items of OpenAI's Responses: a bare list, or an object with input, output or both."""
+    """Items of OpenAI's Responses API: a bare list, or an object with input, output or both."""
 
     name = "responses"
     keys = frozenset({"input", "output", "request", "response", "body"})
     recognised = "an object whose input or output is a list of items, or such a list"
     turns = "a message item; a call item, with the output item of its call_id"
-    left_out = "reasoning, images, lists of tools, answers that previous_response_id names"
+    left_out = "reasoning, images, tool definitions, the response of previous_response_id"
 
     def matches(self, value: Any) -> bool:
         if isinstance(value, list):
@@ -94,12 +94,12 @@ def _is_item(item: Any) -> bool:
 
 
 def items_of_responses(items: list[Any], place: str) -> list[ChatMessage]:
-    """The items that say, call or bring something."""
+    """Parse the items that are messages, calls or results."""
     return [each for each in starmap(item_message, with_places(items, place)) if each]
 
 
 def item_message(item: Any, place: str) -> ChatMessage | None:
-    """An item as a message; None for thoughts and notes."""
+    """Parse an item; None for reasoning and other notes."""
     fields = as_object(item, place)
     named = optional_text(fields, "type", place) or "message"
     if named == "message":
@@ -113,7 +113,7 @@ def item_message(item: Any, place: str) -> ChatMessage | None:
         return None
     name = fields.get("name") if isinstance(fields.get("name"), str) else named.removesuffix(CALL)
     arguments = first_present(fields, *ARGUMENTS)
-    # What the provider runs itself brings its result along.
+    # Tools that the provider runs have their result in the call item.
     given = given if given is not None else fields.get("error")
     done = Call(str(name), arguments, None if given is None else result_text(given), failed or None)
     message = make_message(Content("", tools=True, calls=((call, done),)), "assistant")
@@ -123,13 +123,13 @@ def item_message(item: Any, place: str) -> ChatMessage | None:
 
 
 class Gemini(Reader):
-    """Contents with parts, as the Gemini interface takes them, and the candidates it gives."""
+    """Contents with parts, and candidates, as in Gemini's API."""
 
     name = "gemini"
     keys = frozenset({"contents", "history", "candidates", "request", "response", "body"})
     recognised = "an object with contents, candidates or history of role and parts, or such a list"
     turns = "a content with its text parts; functionCall parts, with their functionResponse"
-    left_out = "thoughts, inline data and files, other candidates than the first"
+    left_out = "thoughts, inline data and files, candidates after the first"
 
     KEYS = ("contents", "history")
 
@@ -176,7 +176,7 @@ def _is_content(value: Any) -> bool:
 
 
 def gemini_message(value: Any, place: str, role: str = "user") -> ChatMessage:
-    """A content: its role, and parts of text, calls and responses."""
+    """Parse a content: its role, and parts that are text, calls or responses."""
     if isinstance(value, str):
         return make_message(value, "user")
     fields = as_object(value, place)
@@ -218,7 +218,7 @@ CHATGPT_ASIDES = (
 
 
 class ChatGPT(Reader):
-    """The export of ChatGPT: a tree of messages, of which the current branch was the talk."""
+    """ChatGPT's export: a tree of messages, of which the current branch is the conversation."""
 
     name = "chatgpt"
     keys = frozenset({"mapping"})

@@ -1,4 +1,4 @@
-"""The seam for log formats: what a reader is, the places it names, the fields it looks for."""
+"""The base class of log formats, and helpers that read fields of JSON values with clear errors."""
 
 import json
 import re
@@ -13,15 +13,12 @@ if TYPE_CHECKING:
     from zipfile import ZipFile
 
 STANDARD_INPUT = "-"
-EVENTS = "events"  # a folder that is a log, and named after the one around it
+EVENTS = "events"  # a folder of OpenHands that is one log, named after its parent
 MAX_DEPTH = 64
 
 
 class Unreadable(ValueError):
-    """Something in a log is not what it should be; the message is the reason alone.
-
-    `line` counts from the beginning of whatever was being read.
-    """
+    """A value of a log can't be read. The message is the reason, `line` counts from 1."""
 
     def __init__(self, reason: str, line: int = 1) -> None:
         super().__init__(reason)
@@ -30,7 +27,7 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A point in a log that messages and ids can name."""
+    """A position in a log, for error messages and default ids."""
 
     file: str
     stem: str
@@ -45,11 +42,11 @@ class Place:
         return replace(self, part=part)
 
     def error(self, reason: str) -> LogError:
-        told = f"{self.part}: {reason}" if self.part else reason
-        return LogError(self.file, told, self.line, self.format)
+        reason = f"{self.part}: {reason}" if self.part else reason
+        return LogError(self.file, reason, self.line, self.format)
 
     def default_id(self) -> str:
-        """The name of a conversation that has none of its own.
+        """Name a conversation that has no id.
 
         >>> Place("logs/talks.jsonl", "talks", line=3).default_id()
         'talks#3'
@@ -57,7 +54,7 @@ class Place:
         if self.part is None:
             return f"{self.stem}#{self.line}"
         number = self.part.rpartition(" ")[2]
-        # A file that is one list is on its first line; counting that line tells nobody anything.
+        # A file that is a single list is all "line 1", so the line is left out.
         line = "" if self.line in {1, None} else f"{self.line}."
         return f"{self.stem}#{line}{number}"
 
@@ -68,10 +65,10 @@ class Place:
 
 
 Values = Iterable[tuple[Any, Place]]
-"""JSON values, each with the place where it stands."""
+"""JSON values with their places."""
 
 Report = Callable[[str, Place], None]
-"""Takes the reason why something can't be read, and its place; raises, or the reading goes on."""
+"""Called with a reason and a place for each unreadable value; may raise to stop reading."""
 
 
 def file_place(path: str) -> Place:
@@ -86,58 +83,57 @@ def file_place(path: str) -> Place:
 
 
 class Reader:
-    """A log format. A log gets a reader of its own, which sees its JSON values one after another.
+    """A log format. Each log gets its own instance, which is fed the JSON values in order.
 
-    ``name``, ``recognised``, ``matches`` and ``read`` are what a format has to say. The rest is
-    for formats that spread a conversation over several values, or put several into one.
+    ``name``, ``recognised``, ``matches`` and ``read`` are required. The rest is for formats that
+    spread a conversation over several values, or put several conversations into one.
     """
 
     name: ClassVar[str]
     keys: ClassVar[frozenset[str]] = frozenset()
-    """An object of this format, or one with several conversations of it, has one of these fields.
+    """Fields of which an object in this format has at least one; `matches` sees no other object.
 
-    `messages.FIELD` is one of the first of its messages. A reader that names fields is asked about
-    no other object; without any, it is asked about all.
+    ``messages.FIELD`` is a field of its first message. Without keys, `matches` sees every object.
     """
     recognised: ClassVar[str]
-    """How the format is recognised, in a sentence."""
+    """How the format is recognised, for the table of formats."""
     turns: ClassVar[str] = ""
     """What becomes a turn, for the table of formats."""
     left_out: ClassVar[str] = ""
-    """What is in such a log and not in its conversations."""
+    """What the reader drops, for the table of formats."""
     whole: ClassVar[bool] = True
-    """Whether a value is a whole conversation; False where it is a line of one."""
+    """Whether a value is a whole conversation, not a line of one."""
     pieces: ClassVar[re.Pattern[str] | None] = None
-    """Names of files that hold a value each and are one log together, in order of their number."""
+    """File names, with their number as a group, that together are one log with a value per file."""
     zipped: ClassVar[bool] = False
-    """Whether logs of this format may be zip archives; then `members` and `load` read them."""
+    """Whether logs may be zip archives, read with `members` and `load`."""
 
     def matches(self, value: Any) -> bool:
         """Whether a JSON value is in this format."""
         raise NotImplementedError
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        """The conversations of a value; raises `Unreadable` with the reason where it can't."""
+        """Yield the conversations of a value, or raise `Unreadable` with a reason."""
         raise NotImplementedError
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
-        """The conversations that needed the whole log, once all of it was read."""
+        """Yield the conversations that needed the whole log, after its last value."""
         return iter(())
 
     def says_something(self, value: Any) -> bool:
-        """Whether a value in this format holds some of a conversation, and not a mere note."""
+        """Whether a value has part of a conversation, rather than only metadata."""
         return True
 
     def inner(self, value: Any) -> list[Any]:
-        """The values inside a value that holds several conversations."""
+        """List the conversations inside a value that has several."""
         return []
 
     def members(self, archive: "ZipFile") -> list[str]:
-        """The members of a zip archive that hold a conversation, in order."""
+        """List the members of a zip archive that are conversations, in order."""
         return []
 
     def load(self, archive: "ZipFile", name: str) -> Any:
-        """The value of a member, for `read`."""
+        """Load a member of a zip archive as a value for `read`."""
         raise NotImplementedError
 
 
@@ -148,7 +144,7 @@ KINDS = {
 
 
 def json_type(value: Any) -> str:
-    """What a JSON value is, in words.
+    """Name the type of a JSON value.
 
     >>> json_type(3.5), json_type([]), json_type(None)
     ('a number', 'a list', 'null')
@@ -195,7 +191,7 @@ def _misfit(holder: Mapping[str, Any], key: str, place: str, wanted: str) -> Unr
 
 
 def get_id(fields: Mapping[str, Any], *keys: str) -> str | None:
-    """The first id that is given; a number will do."""
+    """Return the first non-empty id as text."""
     for key in keys:
         value = fields.get(key)
         if isinstance(value, bool | list | dict):
@@ -206,7 +202,7 @@ def get_id(fields: Mapping[str, Any], *keys: str) -> str | None:
 
 
 def other_fields(fields: Mapping[str, Any], but: Container[str]) -> dict[str, Any]:
-    """All other fields; those of a nested `metadata` come up to the same level."""
+    """Return all other fields, with those of a nested `metadata` object merged in."""
     kept = {key: value for key, value in fields.items() if key not in but}
     if isinstance(kept.get("metadata"), dict):
         kept |= kept.pop("metadata")
@@ -214,7 +210,7 @@ def other_fields(fields: Mapping[str, Any], but: Container[str]) -> dict[str, An
         level = [value]
         for _ in range(MAX_DEPTH):
             holders = [list(each.values()) if isinstance(each, dict) else each for each in level]
-            level = [inner for held in holders for inner in items(held)]
+            level = [inner for holder in holders for inner in items(holder)]
             if not level:
                 break
         else:
@@ -223,7 +219,7 @@ def other_fields(fields: Mapping[str, Any], but: Container[str]) -> dict[str, An
 
 
 def other_scalars(fields: Mapping[str, Any], but: Container[str]) -> dict[str, Any]:
-    """All other fields that are one value: tool lists and nested payloads stay behind."""
+    """Return all other fields that are not lists or objects."""
     kept = other_fields(fields, but)
     return {key: value for key, value in kept.items() if not isinstance(value, list | dict)}
 
@@ -237,17 +233,17 @@ def bool_or_none(value: Any) -> bool | None:
 
 
 def items(value: Any) -> list[Any]:
-    """The items of a list; none of anything else."""
+    """Return a list, or an empty one for any other value."""
     return value if isinstance(value, list) else []
 
 
 def with_places(listed: Iterable[Any], place: str) -> Iterator[tuple[Any, str]]:
-    """Items with the names of their places: `messages[0]` and so on."""
+    """Pair items with their paths: `messages[0]` and so on."""
     return ((each, f"{place}[{n}]") for n, each in enumerate(listed))
 
 
 def get_path(value: Any, *path: str) -> Any:
-    """What objects hold under one key after the other; None where one of them is missing.
+    """Follow keys into nested objects; None if one is missing.
 
     >>> get_path({"info": {"agent": {"llm": "m"}}}, "info", "agent", "llm")
     'm'
@@ -258,20 +254,20 @@ def get_path(value: Any, *path: str) -> Any:
 
 
 def first_text(fields: Mapping[str, Any], *keys: str) -> str | None:
-    """The first of some fields that is text."""
+    """Return the first of these fields that is text."""
     return next((fields[key] for key in keys if isinstance(fields.get(key), str)), None)
 
 
 def first_present(fields: Mapping[str, Any], *keys: str) -> Any:
-    """The first of some fields that is there and not null."""
+    """Return the first of these fields that is not null."""
     return next((fields[key] for key in keys if fields.get(key) is not None), None)
 
 
-def embedded_json(said: str) -> Any:
-    """The JSON that a text holds; None where it holds none."""
-    if not said.lstrip().startswith(("[", "{")):
+def embedded_json(text: str) -> Any:
+    """Parse a text that is a JSON list or object; None if it is not."""
+    if not text.lstrip().startswith(("[", "{")):
         return None
     try:
-        return json.loads(said)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None

@@ -1,4 +1,4 @@
-"""Sessions that coding assistants keep themselves: Claude Code, Codex and Gemini CLI."""
+"""Session files of coding assistants: Claude Code, Codex and Gemini CLI."""
 
 import re
 from collections import defaultdict
@@ -44,7 +44,7 @@ NO_MODEL = "<synthetic>"
 
 @dataclass(frozen=True, slots=True)
 class SessionLine:
-    """One line of a session: a link in the chain, and what it says if anything."""
+    """One line of a session: its links to others, and its content if it has any."""
 
     line: int
     uuid: str
@@ -54,20 +54,20 @@ class SessionLine:
     branch: str | None
     time: str
     message: str | None
-    """The id of the message that it is a part of."""
+    """The id of the message that the line is part of."""
     role: str
     content: Content | None
     model: str | None
     aside: bool
-    """Whether it is the program's own text in someone's name."""
+    """Whether the program wrote it in someone's name."""
 
 
 Message = list[SessionLine]
-"""The lines that make up one message, in order."""
+"""The lines of one message, in order."""
 
 
 class ClaudeCode(Reader):
-    """Sessions of Claude Code: their lines mean nothing alone, and wait for the end of the log."""
+    """Sessions of Claude Code, whose lines form trees that are assembled at the end of the log."""
 
     name = "claude-code"
     keys = frozenset({"type"})
@@ -96,7 +96,7 @@ class ClaudeCode(Reader):
         part_of = optional_text(message, "id", "message")
         uuid = optional_text(fields, "uuid")
         if uuid is None and not says:
-            return iter(())  # a note that stands outside the chain
+            return iter(())  # a note outside the tree
         parent = optional_text(fields, "parentUuid") or optional_text(fields, "logicalParentUuid")
         session = optional_text(fields, "sessionId") or optional_text(fields, "session_id")
         side = (optional_text(fields, "agentId") or "side") if fields.get("isSidechain") else None
@@ -118,7 +118,7 @@ class ClaudeCode(Reader):
         return iter(())
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
-        """Every session and every side chain, each along its latest branch."""
+        """Yield every session and side chain, each along its latest branch."""
         # A resumed session may repeat lines.
         lines = {line.uuid: line for line in self._lines}
         chains: dict[tuple[str, str | None], list[SessionLine]] = defaultdict(list)
@@ -152,7 +152,7 @@ def _threads(links: list[SessionLine], known: Container[str | None]) -> Iterator
         homes = (home.get(line.parent) for line in message)
         parent = next((at for at in homes if at not in (None, n)), None)
         if parent is None and not message[0].begins and message[0].parent not in known:
-            # A link to a line that is not there: the file was written in order, so follow that.
+            # The parent is missing: fall back to the order of the file.
             parent = n - 1 if n else None
         parents.append(parent)
     times = [max(each.time for each in m) if m[0].content else None for m in messages]
@@ -161,7 +161,7 @@ def _threads(links: list[SessionLine], known: Container[str | None]) -> Iterator
 
 
 def _message(lines: Message) -> ChatMessage | None:
-    """The message that lines make up, in the role of the first that says something."""
+    """Merge the lines of one message; its role is that of the first line with content."""
     parts = [line.content for line in lines if line.content]
     first = next((line for line in lines if line.content), None)
     if first is None:
@@ -177,13 +177,13 @@ def _message(lines: Message) -> ChatMessage | None:
 
 
 Parents = Sequence[int | None]
-"""For every message, the index of the one it answers; None begins a conversation."""
+"""For every message, the index of its parent; None for the first of a conversation."""
 
 
 def threads(parents: Parents, times: Sequence[str | None]) -> list[list[int]]:
-    """The path to the latest message below each root; messages without a time end no path.
+    """Return the path from each root to its latest leaf; a leaf must have a time.
 
-    Where a conversation was taken back and went on differently, the later ending counts.
+    If a conversation was rewound and continued differently, the later branch counts.
 
     >>> threads([None, 0, 0, 2, None], ["1", "2", "3", "4", "5"])
     [[0, 2, 3], [4]]
@@ -225,7 +225,7 @@ def _roots(parents: Parents) -> list[int]:
 CODEX_TASKS = ("task_started", "task_complete", "turn_aborted")
 CODEX_EVENTS = ("thread.", "turn.", "item.")
 CODEX_CALLS = ("command_execution", "mcp_tool_call", "file_change", "web_search")
-# What Codex writes in the user's name before the first question.
+# What Codex writes in the user's name before the first prompt.
 CODEX_ASIDES = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions")
 
 
@@ -288,7 +288,7 @@ class Codex(Reader):
             yield Trajectory(name, join_turns(self._messages), metadata, str(place))
 
 
-# What Codex writes above the output of a command: how long it took is never the same twice.
+# The header above a command's output, which differs between equal runs (wall time, chunk id).
 CODEX_ABOUT = re.compile(
     r"(?:(?:Chunk ID|Exit code|Wall time|Process|Session ID|Total|Original)\b[^\n]*\n)+Output:\n"
 )
@@ -296,7 +296,7 @@ EXIT_CODE = re.compile(r"(?:Exit code:|exited with code) (-?\d+)")
 
 
 def _strip_wrapper(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An item whose output is what the command gave, without what Codex says of the running."""
+    """Reduce an item's output to what the command printed, without Codex's header."""
     output = payload.get("output")
     if not isinstance(output, str):
         return payload
@@ -304,10 +304,10 @@ def _strip_wrapper(payload: Mapping[str, Any]) -> Mapping[str, Any]:
         code = EXIT_CODE.search(about[0])
         failed = code is not None and code[1] != "0"
         return {**payload, "output": output[about.end() :], "error": failed}
-    told = embedded_json(output)
-    if isinstance(told, dict) and isinstance(told.get("metadata"), dict) and "output" in told:
-        failed = told["metadata"].get("exit_code") not in (None, 0)
-        return {**payload, "output": told["output"], "error": failed}
+    inner = embedded_json(output)
+    if isinstance(inner, dict) and isinstance(inner.get("metadata"), dict) and "output" in inner:
+        failed = inner["metadata"].get("exit_code") not in (None, 0)
+        return {**payload, "output": inner["output"], "error": failed}
     return payload
 
 
@@ -328,23 +328,23 @@ def _exec_message(item: Mapping[str, Any]) -> ChatMessage | None:
 
 
 GEMINI_KINDS = ("user", "gemini", "info", "warning", "error")
-# What Gemini CLI writes in the user's name before the first question.
+# What Gemini CLI writes in the user's name before the first prompt.
 GEMINI_ASIDE = "<session_context>"
 GEMINI_ABOUT = re.compile(r"</?untrusted_context>\n?|^Process Group PGID: \d+\n?", re.MULTILINE)
 
 
 class GeminiCLI(Reader):
-    """Sessions that Gemini CLI records: messages of type user or gemini, with their tool calls.
+    """Sessions of Gemini CLI: messages of type user or gemini, with their tool calls.
 
-    Today a session is a file of lines: what it is, then every message, again whenever it changed;
-    `$set` replaces the list of them, and `$rewindTo` takes back all from one message on.
+    A session is one object, or lines: a header, then each message, repeated whenever it changes.
+    `$set` replaces all messages, and `$rewindTo` drops those from one message on.
     """
 
     name = "gemini-cli"
     keys = frozenset({"$set", "$rewindTo", "sessionId", "timestamp"})
     recognised = "a sessionId and messages of a type such as gemini, in one object or as lines"
     turns = "a message of the user or of gemini; its toolCalls, with their results"
-    left_out = "thoughts, messages of type info, warning and error, those that were taken back"
+    left_out = "thoughts, messages of type info, warning and error, rewound messages"
     whole = False
 
     def __init__(self) -> None:
@@ -386,9 +386,9 @@ class GeminiCLI(Reader):
             self._session = dict(fields)
 
     def _keep(self, message: Mapping[str, Any]) -> None:
-        # Checked where it stands: at the end of the log nobody could say where it was.
+        # Parse now, so that errors are reported at their own line.
         list(_cli_messages(message, "the message"))
-        # A resumed session gives a call and its result one id, but not one type.
+        # In a resumed session, a call and its result share an id but not a type.
         name = get_id(message, "id") or str(len(self._messages))
         self._messages[name, get_text(message, "type", "the message")] = message
 
@@ -398,9 +398,9 @@ class GeminiCLI(Reader):
 
 
 def _is_cli_message(value: Mapping[str, Any]) -> bool:
-    told = all(key in value for key in ("id", "timestamp", "content"))
-    others = any(key in value for key in ("sessionId", "uuid", "source", "parent_id", "role"))
-    return told and not others and value.get("type") in GEMINI_KINDS
+    complete = all(key in value for key in ("id", "timestamp", "content"))
+    foreign = any(key in value for key in ("sessionId", "uuid", "source", "parent_id", "role"))
+    return complete and not foreign and value.get("type") in GEMINI_KINDS
 
 
 def _cli_session(listed: Iterable[Any], session: Mapping[str, Any], place: Place) -> Trajectory:
@@ -436,7 +436,7 @@ def _cli_messages(message: Any, place: str) -> Iterator[ChatMessage]:
 
 
 def _cli_call(fields: Mapping[str, Any], place: str) -> Call:
-    # What the user saw; without it, what the model was given.
+    # Prefer what the user saw over what the model was sent.
     shown, results = fields.get("resultDisplay"), fields.get("result")
     if not isinstance(shown, str):
         answer = gemini_message({"parts": results}, place) if results else None
@@ -446,5 +446,5 @@ def _cli_call(fields: Mapping[str, Any], place: str) -> Call:
 
 
 def _without_process(result: str) -> str:
-    """What a command gave, without the number of its process, which is a new one every time."""
+    """Remove the process id from a command's output, since it differs between equal runs."""
     return GEMINI_ABOUT.sub("", result).removeprefix("Output: ").strip("\n")

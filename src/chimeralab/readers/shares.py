@@ -1,7 +1,7 @@
-"""Large logs in shares that are read apart: stretches of JSON Lines, or row groups of Parquet.
+"""Split large logs for parallel reading: byte ranges of JSON Lines, row groups of Parquet.
 
-A log is shared out only where each line or row is a conversation of its own. What a share gives is
-what the log as a whole gives there: the same ids, lines and errors.
+A log is split only if each line or row is a conversation. A share gives the same ids, line numbers
+and errors as the log read as a whole.
 """
 
 import io
@@ -26,10 +26,10 @@ from chimeralab.readers.tables import parquet_rows
 
 
 class Share(NamedTuple):
-    """From one byte to another, or from one row group, and the number of its first line or row.
+    """A range of bytes or row groups, and the number of its first line or row.
 
-    A line belongs to the share in which it starts. The first line of bytes that are not the first
-    is not known until the lines before them are counted.
+    A line belongs to the share in which it starts. For byte ranges, ``first`` is set once the lines
+    before it are counted.
     """
 
     start: int
@@ -38,11 +38,11 @@ class Share(NamedTuple):
 
 
 class NeedsWholeLog(Exception):
-    """A value in a share is of a format whose conversations lie across values."""
+    """A share has a format whose conversations span several values."""
 
 
 class _Standalone(Formats):
-    """The formats in which a value can be read without those before and behind it."""
+    """The formats in which each value can be read on its own."""
 
     def of(self, value: Any) -> Reader:
         reader = super().of(value)
@@ -51,37 +51,39 @@ class _Standalone(Formats):
         return reader
 
 
-def split_log(path: str, size: int, asked: type[Reader] | None = None) -> list[Share]:
-    """The shares of a log, of about so many bytes each; none where it has to stay whole."""
+def split_log(path: str, size: int, chosen: type[Reader] | None = None) -> list[Share]:
+    """Split a log into shares of about `size` bytes; empty if it can't be split."""
     try:
         with open_log(path) as file:
-            if file.is_unpacked or file.is_zip:
+            if file.is_decoded or file.is_zip:
                 return []
             if file.is_parquet:
-                return _row_groups(file.stream, size, asked)
-            return _stretches(file.stream, path, size, asked)
+                return _row_groups(file.stream, size, chosen)
+            return _byte_ranges(file.stream, path, size, chosen)
     except (NeedsWholeLog, Unreadable, OSError, ValueError):
-        return []  # whoever reads it will say what is wrong
+        return []  # reading it reports the error
 
 
-def _stretches(stream: BinaryIO, path: str, size: int, asked: type[Reader] | None) -> list[Share]:
+def _byte_ranges(
+    stream: BinaryIO, path: str, size: int, chosen: type[Reader] | None
+) -> list[Share]:
     lines = list(islice(read_lines(stream, file_place(path), ignore), 2))
     if not (lines and lines[0][0].lstrip().startswith(b"{")) or spans_lines(lines):
         return []
     for value, _ in parse_lines(lines, file_place(path), ignore):
-        _Standalone(asked).of(value)
+        _Standalone(chosen).of(value)
     end = stream.seek(0, io.SEEK_END)
     return [Share(start, min(start + size, end)) for start in range(0, end, size)]
 
 
-def _row_groups(stream: BinaryIO, size: int, asked: type[Reader] | None) -> list[Share]:
+def _row_groups(stream: BinaryIO, size: int, chosen: type[Reader] | None) -> list[Share]:
     import pyarrow.parquet as pq  # noqa: PLC0415 - large, and only Parquet needs it
 
     stream.seek(0)
     with pq.ParquetFile(stream) as table:
         groups = [table.metadata.row_group(n) for n in range(table.num_row_groups)]
         for batch in islice(table.iter_batches(1), 1):
-            _Standalone(asked).of(batch.to_pylist()[0])
+            _Standalone(chosen).of(batch.to_pylist()[0])
     shares, start, row, rows, held = [], 0, 1, 0, 0
     for number, group in enumerate(groups, 1):
         held, rows = held + group.total_byte_size, rows + group.num_rows
@@ -92,35 +94,35 @@ def _row_groups(stream: BinaryIO, size: int, asked: type[Reader] | None) -> list
 
 
 def count_lines(path: str, share: Share) -> int:
-    """How many lines start in a share of JSON Lines."""
+    """Count the lines that start in a share of JSON Lines."""
     with open_log(path) as file:
         return sum(chunk.count(b"\n") for chunk in _chunks(file.stream, share))
 
 
 def read_share(
-    path: str, share: Share, asked: type[Reader] | None, on_bad: OnBad
+    path: str, share: Share, chosen: type[Reader] | None, on_bad: OnBad
 ) -> Iterator[Trajectory]:
-    """The conversations of a share; raises `NeedsTheWholeLog` where some may reach beyond it."""
+    """Yield the conversations of a share; raises `NeedsWholeLog` if some may extend beyond it."""
     place = file_place(path)
 
-    def bad(reason: str, place: Place) -> None:
+    def report(reason: str, place: Place) -> None:
         on_bad(place.error(reason))
 
     with open_log(path) as file:
         if file.is_parquet:
             groups = range(share.start, share.end)
-            values = parquet_rows(file.stream, place, bad, groups, share.first)
+            values = parquet_rows(file.stream, place, report, groups, share.first)
         else:
             stream = as_stream(_chunks(file.stream, share))
-            values = parse_lines(read_lines(stream, place, bad, share.first), place, bad)
+            values = parse_lines(read_lines(stream, place, report, share.first), place, report)
         try:
-            yield from read_conversations(values, _Standalone(asked), place, bad)
+            yield from read_conversations(values, _Standalone(chosen), place, report)
         except Unreadable as problem:
-            bad(str(problem), place)
+            report(str(problem), place)
 
 
 def _chunks(stream: BinaryIO, share: Share) -> Iterator[bytes]:
-    """The bytes of the lines that start in a share."""
+    """Yield the bytes of the lines that start in a share."""
     start, end = _line_start(stream, share.start), _line_start(stream, share.end)
     stream.seek(start)
     while chunk := stream.read(min(CHUNK, end - stream.tell())):
@@ -128,7 +130,7 @@ def _chunks(stream: BinaryIO, share: Share) -> Iterator[bytes]:
 
 
 def _line_start(stream: BinaryIO, position: int) -> int:
-    """The first start of a line from here on."""
+    """Find the first line that starts at or after a position."""
     if position == 0:
         return 0
     stream.seek(position - 1)

@@ -1,7 +1,4 @@
-"""Opens a log, packed or not, and reads the JSON values in it; `-` is standard input.
-
-Zip archives may have members packed with zstd, which older Pythons don't unpack.
-"""
+"""Open a log, compressed or not, and parse the JSON values in it; `-` is standard input."""
 
 import codecs
 import gzip
@@ -30,19 +27,19 @@ else:
 
 MAX_LINE = 64 << 20
 MAX_MEMORY = 4 << 30
-BYTES_OF_A_VALUE = 72  # of a short list, object, text or number, with its place in what holds it
+BYTES_PER_VALUE = 72  # a short list, object, text or number, and the reference to it
 HEAD = 4096
 MAX_WHOLE = 1 << 30
 CHUNK = 1 << 16
-# A log of loops may well shrink to a thousandth, so a small one is read however it is packed.
+# Logs of loops compress extremely well, so the ratio is only checked above this size.
 FREE_EXPANSION = 64 << 20
 MAX_EXPANSION = 100
-# One byte of zstd can stand for 32 kB, and a decompressor hands out all it has: feed it little.
+# One byte of zstd can expand to 32 kB, and decompressors return all of it: feed little.
 ZSTD_CHUNK = 1 << 10
 
 
 class ByteStream(io.RawIOBase):
-    """A readable stream over pieces of bytes made on demand."""
+    """A readable stream over an iterator of bytes."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -64,19 +61,19 @@ def as_stream(pieces: Iterator[bytes]) -> BinaryIO:
     return io.BufferedReader(ByteStream(pieces), CHUNK)
 
 
-def from_gzip(packed: BinaryIO) -> Iterator[bytes]:
+def from_gzip(compressed: BinaryIO) -> Iterator[bytes]:
     try:
-        yield from _chunks(gzip.GzipFile(fileobj=packed), CHUNK)
+        yield from _chunks(gzip.GzipFile(fileobj=compressed), CHUNK)
     except EOFError:
-        raise Unreadable("the gzip data breaks off; the file is not complete") from None
+        raise Unreadable("the gzip data is truncated") from None
     except (OSError, zlib.error) as error:
         raise Unreadable(f"the gzip data is damaged ({error})") from None
 
 
-def from_zstd(packed: BinaryIO) -> Iterator[bytes]:
+def from_zstd(compressed: BinaryIO) -> Iterator[bytes]:
     frame = zstd.ZstdDecompressor()
     try:
-        for chunk in _chunks(packed, ZSTD_CHUNK):
+        for chunk in _chunks(compressed, ZSTD_CHUNK):
             data = chunk
             while data:
                 if frame.eof:
@@ -86,7 +83,7 @@ def from_zstd(packed: BinaryIO) -> Iterator[bytes]:
     except zstd.ZstdError as error:
         raise Unreadable(f"the zstd data is damaged ({error})") from None
     if not frame.eof:
-        raise Unreadable("the zstd data breaks off; the file is not complete")
+        raise Unreadable("the zstd data is truncated")
 
 
 def from_utf16(wide: BinaryIO) -> Iterator[bytes]:
@@ -100,7 +97,7 @@ def from_utf16(wide: BinaryIO) -> Iterator[bytes]:
 
 
 class CompressedStream:
-    """A packed stream, unpacked until it is more than what was read of it can honestly hold."""
+    """A compressed stream that is decompressed up to the allowed ratio."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -111,20 +108,20 @@ class CompressedStream:
         self._read += len(data)
         return data
 
-    def unpack(self, by: Callable[[BinaryIO], Iterator[bytes]]) -> Iterator[bytes]:
+    def decompress(self, codec: Callable[[BinaryIO], Iterator[bytes]]) -> Iterator[bytes]:
         total = 0
-        for piece in by(cast("BinaryIO", self)):
+        for piece in codec(cast("BinaryIO", self)):
             total += len(piece)
             check_expansion(self._read, total)
             yield piece
 
 
-def check_expansion(packed: int, unpacked: int) -> None:
-    """Raise when so few packed bytes give so many that reading on could fill the memory."""
-    if unpacked > FREE_EXPANSION and unpacked > packed * MAX_EXPANSION:
+def check_expansion(compressed: int, size: int) -> None:
+    """Reject a decompression bomb before it fills the memory."""
+    if size > FREE_EXPANSION and size > compressed * MAX_EXPANSION:
         raise Unreadable(
-            f"unpacks to more than {FREE_EXPANSION >> 20} MB and over {MAX_EXPANSION} times its "
-            "size; unpack it yourself if it is meant to be read"
+            f"decompresses to more than {FREE_EXPANSION >> 20} MB and over {MAX_EXPANSION} times "
+            "its size; decompress it yourself if that is expected"
         )
 
 
@@ -133,7 +130,7 @@ def _chunks(stream: "BinaryIO | gzip.GzipFile", size: int) -> Iterator[bytes]:
         yield chunk
 
 
-PACKED: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {
+CODECS: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {
     b"\x1f\x8b": from_gzip,
     b"\x28\xb5\x2f\xfd": from_zstd,
 }
@@ -149,20 +146,20 @@ NO_LOGS = {
         "is a Python pickle, which is never loaded as it may run code; dump the messages as JSON",
     ),
 }
-"""What is often handed in for a log, by its first bytes, and the way out."""
+"""Files often mistaken for logs, by their magic bytes, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """An open log: UTF-8 text, or a zip archive or Parquet file that can be searched."""
+    """An open log: UTF-8 text, or a seekable zip archive or Parquet file."""
 
     stream: BinaryIO
     head: bytes
-    """The first bytes of the stream, which stands at its beginning."""
+    """The first bytes of the stream, which is at its start."""
     is_zip: bool = False
     is_parquet: bool = False
-    is_unpacked: bool = False
-    """Whether the stream is not the file as it lies there, so that no place in it can be sought."""
+    is_decoded: bool = False
+    """Whether the stream was decompressed or transcoded, so its offsets are not the file's."""
 
 
 @contextmanager
@@ -173,44 +170,43 @@ def open_log(path: str) -> Iterator[LogFile]:
                 file: BinaryIO = sys.stdin.buffer
             elif "://" in path:
                 require_extra("parquet")
-                from pyarrow.fs import FileSystem  # noqa: PLC0415 - large, for addresses alone
+                from pyarrow.fs import FileSystem  # noqa: PLC0415 - large, only for URLs
 
                 files, inside = FileSystem.from_uri(path)
                 found = io.BufferedReader(files.open_input_file(inside), CHUNK)
                 file = closing.enter_context(found)
             else:
                 file = closing.enter_context(Path(path).open("rb"))
-            recognised = _detect(file)
+            log = _detect(file)
         except OSError as error:
             raise file_place(path).error(f"can't be opened: {error.strerror or error}") from None
-        yield recognised
+        yield log
 
 
 def _detect(file: BinaryIO) -> LogFile:
     head, stream = _with_head(file)
-    unpack = next((PACKED[magic] for magic in PACKED if head.startswith(magic)), None)
-    is_packed = unpack is not None
-    if unpack is not None:
-        head, stream = _with_head(as_stream(CompressedStream(stream).unpack(unpack)))
+    codec = next((CODECS[magic] for magic in CODECS if head.startswith(magic)), None)
+    if codec is not None:
+        head, stream = _with_head(as_stream(CompressedStream(stream).decompress(codec)))
     if not head:
         raise Unreadable("is empty")
     if head.startswith((*ZIP, PARQUET)):
-        searchable = stream if stream.seekable() else io.BytesIO(read_whole(stream))
+        seekable = stream if stream.seekable() else io.BytesIO(read_whole(stream))
         is_parquet = head.startswith(PARQUET)
-        return LogFile(searchable, head, not is_parquet, is_parquet, is_packed)
+        return LogFile(seekable, head, not is_parquet, is_parquet, codec is not None)
     if head.startswith(UTF16):
         head, stream = _with_head(as_stream(from_utf16(stream)))
-        return LogFile(stream, head, is_unpacked=True)
+        return LogFile(stream, head, is_decoded=True)
     for magic, advice in NO_LOGS.items():
         if head.startswith(magic):
             raise Unreadable(advice)
     if b"\0" in head:
         raise Unreadable("is not a text log")
-    return LogFile(stream, head, is_unpacked=is_packed)
+    return LogFile(stream, head, is_decoded=codec is not None)
 
 
 def _with_head(stream: BinaryIO) -> tuple[bytes, BinaryIO]:
-    """A look at the first bytes of a stream, and the stream at its beginning."""
+    """Peek at the first bytes of a stream; returns them and the stream at its start."""
     head = stream.read(HEAD)
     if stream.seekable():
         stream.seek(-len(head), io.SEEK_CUR)
@@ -219,7 +215,7 @@ def _with_head(stream: BinaryIO) -> tuple[bytes, BinaryIO]:
 
 
 def read_whole(stream: BinaryIO) -> bytes:
-    """All that is left of a stream that must be held at once, up to a limit."""
+    """Read the rest of a stream into memory, up to a limit."""
     try:
         data = stream.read(MAX_WHOLE + 1)
     except OSError as error:
@@ -247,7 +243,7 @@ def open_archive(stream: BinaryIO) -> zipfile.ZipFile:
         archive = zipfile.ZipFile(stream)
         size = stream.seek(0, io.SEEK_END)
     except _DAMAGE as error:
-        raise Unreadable(f"the zip archive is damaged or not complete ({error})") from None
+        raise Unreadable(f"the zip archive is damaged or truncated ({error})") from None
     check_expansion(size, sum(member.file_size for member in archive.infolist()))
     return archive
 
@@ -255,20 +251,20 @@ def open_archive(stream: BinaryIO) -> zipfile.ZipFile:
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     member = archive.getinfo(name)
     if member.compress_type not in METHODS:
-        raise Unreadable(f"is packed with zip method {member.compress_type}, which is not read")
+        raise Unreadable(f"is compressed with unsupported zip method {member.compress_type}")
     if max(member.file_size, member.compress_size) > MAX_MEMBER:
         raise Unreadable(f"is larger than {MAX_MEMBER >> 20} MB")
     try:
         if member.compress_type != ZSTD:
             return archive.read(member)
-        # A member stands behind its local header, whose last two sizes vary.
+        # zipfile reads zstd from Python 3.14 on. The data follows a local header of variable size.
         file = archive.fp
         assert file is not None
         file.seek(member.header_offset)
         name_size, extra_size = struct.unpack("<HH", file.read(30)[26:30])
         file.seek(name_size + extra_size, io.SEEK_CUR)
-        packed = io.BytesIO(file.read(member.compress_size))
-        data = as_stream(from_zstd(packed)).read(member.file_size + 1)
+        compressed = io.BytesIO(file.read(member.compress_size))
+        data = as_stream(from_zstd(compressed)).read(member.file_size + 1)
     except Unreadable:
         raise
     except _DAMAGE as error:
@@ -278,7 +274,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     return data
 
 
-# NaN and infinities are not JSON, and what is not a number is absent.
+# NaN and infinities are not JSON; they become None.
 _DECODER = json.JSONDecoder(
     parse_constant=lambda name: None,
     parse_float=lambda digits: number if math.isfinite(number := float(digits)) else None,
@@ -287,7 +283,7 @@ _BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 def parse_value(raw: bytes) -> Any:
-    """The one JSON value that the text holds.
+    """Parse one JSON value.
 
     >>> parse_value(b'{"turns": ["Hi"], "score": NaN}')
     {'turns': ['Hi'], 'score': None}
@@ -300,7 +296,7 @@ def parse_value(raw: bytes) -> Any:
 
 
 def parse_values(raw: bytes) -> Iterator[tuple[Any, int]]:
-    """JSON values that follow one another over any number of lines, each with its first line.
+    """Parse consecutive JSON values over any number of lines, each with its first line.
 
     >>> list(parse_values(b'{"id":\\n 1}\\n[2]'))
     [({'id': 1}, 1), ([2], 3)]
@@ -320,9 +316,9 @@ def parse_values(raw: bytes) -> Iterator[tuple[Any, int]]:
 
 
 def _check_memory(raw: bytes) -> None:
-    """Raise where JSON, empty lists at worst, would take many times its size as values."""
+    """Reject JSON, such as nested empty lists, that takes many times its size as values."""
     values = sum(raw.count(mark) for mark in (b"[", b"{", b",", b":"))
-    if 3 * len(raw) + BYTES_OF_A_VALUE * values > MAX_MEMORY:
+    if 3 * len(raw) + BYTES_PER_VALUE * values > MAX_MEMORY:
         raise Unreadable(
             f"would take more than {MAX_MEMORY >> 30} GB of memory; write one conversation per line"
         )
@@ -337,30 +333,30 @@ def _explain(error: ValueError | RecursionError) -> Unreadable:
             return Unreadable(f"not UTF-8 text (byte 0x{byte:02x} at offset {error.start})")
         case json.JSONDecodeError():
             ends = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
-            what = "the JSON breaks off" if ends else "not valid JSON"
+            what = "the JSON is truncated" if ends else "not valid JSON"
             return Unreadable(f"{what} at column {error.colno} ({error.msg})", error.lineno)
         case _:
-            return Unreadable("holds a whole number with too many digits to read")
+            return Unreadable("has an integer with too many digits")
 
 
-def read_json(stream: BinaryIO, place: Place, bad: Report) -> Iterator[tuple[Any, Place]]:
-    """Every value of a log. JSON Lines stream; a value over several lines is loaded whole."""
-    lines = read_lines(stream, place, bad)
+def read_json(stream: BinaryIO, place: Place, report: Report) -> Iterator[tuple[Any, Place]]:
+    """Yield every JSON value of a log. JSON Lines are streamed; other JSON is loaded whole."""
+    lines = read_lines(stream, place, report)
     start = list(islice(lines, 2))
     if not spans_lines(start):
-        yield from parse_lines(chain(start, lines), place, bad)
+        yield from parse_lines(chain(start, lines), place, report)
         return
-    (first, number), (second, behind) = start
-    blank_lines = b"\n" * (behind - number - 1)
+    (first, number), (second, second_number) = start
+    blank_lines = b"\n" * (second_number - number - 1)
     try:
         for value, line in parse_values(first + blank_lines + second + read_whole(stream)):
             yield value, place.at(line + number - 1)
     except Unreadable as problem:
-        bad(str(problem), place.at(problem.line + number - 1))
+        report(str(problem), place.at(problem.line + number - 1))
 
 
 def spans_lines(lines: Sequence[tuple[bytes, int]]) -> bool:
-    """Whether a value goes on from one line to the next: no complete one ends or starts so."""
+    """Whether a JSON value continues from the first line to the second."""
     if len(lines) < 2:
         return False
     (first, _), (second, _) = lines
@@ -369,40 +365,40 @@ def spans_lines(lines: Sequence[tuple[bytes, int]]) -> bool:
 
 
 def parse_lines(
-    lines: Iterable[tuple[bytes, int]], place: Place, bad: Report
+    lines: Iterable[tuple[bytes, int]], place: Place, report: Report
 ) -> Iterator[tuple[Any, Place]]:
-    """The values of lines that hold one each."""
+    """Parse lines with one JSON value each."""
     for raw, number in lines:
         try:
             value = parse_value(raw)
         except Unreadable as problem:
-            bad(str(problem), place.at(number))
+            report(str(problem), place.at(number))
         else:
             yield value, place.at(number)
 
 
 def read_lines(
-    stream: BinaryIO, place: Place, bad: Report, number: int = 1
+    stream: BinaryIO, place: Place, report: Report, number: int = 1
 ) -> Iterator[tuple[bytes, int]]:
-    """The lines that are not blank, counted from `number`."""
+    """Yield the non-blank lines with their numbers, the first being `number`."""
     try:
         while raw := stream.readline(MAX_LINE + 1):
             if len(raw) > MAX_LINE:
                 while raw and not raw.endswith(b"\n"):
                     raw = stream.readline(MAX_LINE + 1)
                 reason = f"the line is longer than {MAX_LINE >> 20} MB; put less on one line"
-                bad(reason, place.at(number))
+                report(reason, place.at(number))
             elif not raw.isspace():
                 yield raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw, number
             else:
                 number += _skip_blank_lines(stream)
             number += 1
     except (OSError, Unreadable) as problem:
-        bad(str(problem), place.at(number))
+        report(str(problem), place.at(number))
 
 
 def _skip_blank_lines(stream: BinaryIO) -> int:
-    """Pass over empty lines by the buffer, since there may be millions; says how many."""
+    """Skip blank lines a buffer at a time, since there may be millions; returns their count."""
     skipped = 0
     while isinstance(stream, io.BufferedReader) and (ahead := stream.peek()):
         blanks = len(ahead) - len(ahead.lstrip())

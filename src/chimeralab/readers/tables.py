@@ -1,6 +1,6 @@
-"""Logs that are not JSON: tables with a row for each turn, and talks written down as text.
+"""Logs that are not JSON: tables with a row per turn, and transcripts of `Name: text` lines.
 
-A row that holds a whole conversation, say in a column `messages`, is left to its own reader.
+Rows with a whole conversation, say in a column `messages`, are read by that format's reader.
 """
 
 import csv
@@ -39,10 +39,10 @@ USUAL = {
     "text": ("text", "content", "message", "utterance", "body", "msg", "value"),
     "order": ("turn", "turn_id", "turn_index", "turn_number", "index", "position", "step"),
 }  # fmt: skip
-"""What columns are usually called, the surest names first."""
+"""Usual column names, most specific first."""
 
 WHOLE = ("messages", "conversation", "conversations", "turns", "chosen", "traj")
-"""Columns that hold a whole conversation in a cell."""
+"""Columns whose cells are whole conversations."""
 
 NAMED = "name the columns with --columns id=…,speaker=…,text=…"
 HEADER = re.compile(r"[\w .()/#-]{1,64}")
@@ -50,16 +50,16 @@ ROWS_AT_ONCE = 256
 
 
 class RowPerTurn(Reader):
-    """A row for each turn, grouped by the conversation's id; without one, a file is one talk."""
+    """A row per turn, grouped by conversation id; without ids, a file is one conversation."""
 
     name = "rows"
     recognised = "rows (JSON Lines, CSV, Parquet) with a speaker or role and a text or content"
-    turns = "a row; rows of one conversation_id belong together, in order of turn or of the file"
+    turns = "a row; rows are grouped by conversation_id, in order of turn or of the file"
     left_out = "columns that change from row to row"
     whole = False
 
     columns: ClassVar[Mapping[str, str]] = {}
-    """Which column is which, where the user has said so."""
+    """The columns that the user named."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[Mapping[str, Any]]] = {}
@@ -81,7 +81,7 @@ class RowPerTurn(Reader):
                 known = ", ".join(map(repr, list(row)[:12]))
                 raise Unreadable(f"there is no column {name!r}; its columns: {known}")
         if "text" not in found:
-            raise Unreadable(f"no column is known to hold the text; {NAMED}")
+            raise Unreadable(f"no column is recognised as the text; {NAMED}")
         _row_message(row, found)
         named = get_id(row, found["id"]) if "id" in found else place.stem
         self._rows.setdefault(named or place.stem, []).append(row)
@@ -101,7 +101,7 @@ class RowPerTurn(Reader):
 
 
 def guess_columns(row: Mapping[str, Any]) -> dict[str, str]:
-    """Which column of a row is which, by the usual names.
+    """Recognise the columns of a row by their usual names.
 
     >>> guess_columns({"conversation_id": 1, "Role": "user", "text": "Hi"})
     {'id': 'conversation_id', 'speaker': 'Role', 'text': 'text'}
@@ -132,7 +132,7 @@ def _number(value: Any) -> float | None:
 
 
 def rows_with(asked: str) -> type[RowPerTurn]:
-    """A reader of rows whose columns the user names: `id=chat,speaker=who,text=said`."""
+    """Make a reader of rows with named columns: `id=chat,speaker=who,text=said`."""
     given = [part.partition("=") for part in asked.split(",") if part.strip()]
     columns = {key.strip(): name.strip() for key, _, name in given}
     unknown = next((key for key in columns if key not in USUAL), None)
@@ -140,12 +140,12 @@ def rows_with(asked: str) -> type[RowPerTurn]:
         wrong = repr(unknown) if unknown is not None else "a column without a name"
         raise InputError(f"--columns: {wrong}; say id=…,speaker=…,text=… (and order=…)")
     if "text" not in columns:
-        raise InputError("--columns must say which one holds the text: text=…")
+        raise InputError("--columns must name the text column: text=…")
     return type("NamedRows", (RowPerTurn,), {"columns": columns})
 
 
 def find_separator(line: str) -> str | None:
-    """The separator of a table, by its first line; None where that is no row of column names."""
+    """Find the separator of a table by its first line; None if that is not a header."""
     separator = max(",;\t", key=line.count)
     try:
         cells = next(csv.reader([line], delimiter=separator), [])
@@ -158,9 +158,9 @@ def find_separator(line: str) -> str | None:
 
 
 def csv_rows(
-    stream: BinaryIO, separator: str, place: Place, bad: Report, *, sure: bool
+    stream: BinaryIO, separator: str, place: Place, report: Report, *, sure: bool
 ) -> Iterator[tuple[Any, Place]]:
-    """The rows of a CSV table; cells that hold JSON are read as such."""
+    """Yield the rows of a CSV table; cells that are JSON are parsed."""
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
     raw_lines = iter(lambda: stream.readline(MAX_LINE + 1), b"")
     text = (line.decode().removeprefix("\ufeff") for line in raw_lines)
@@ -174,26 +174,30 @@ def csv_rows(
         for cells in reader:
             here = place.at(reader.line_num)
             if len(cells) > len(header):
-                bad(f"{len(cells)} cells under {len(header)} column names", here)
+                report(f"{len(cells)} cells under {len(header)} column names", here)
             elif cells:
                 row = zip_longest(header, cells, fillvalue="")
                 yield {name: cell_value(name, cell) for name, cell in row}, here
     except UnicodeDecodeError as error:
-        bad(f"looks like a table, but is not UTF-8 text ({error.reason})", place)
+        report(f"looks like a table, but is not UTF-8 text ({error.reason})", place)
     except csv.Error as error:
-        bad(f"not valid CSV ({error})", place.at(reader.line_num))
+        report(f"not valid CSV ({error})", place.at(reader.line_num))
 
 
 def cell_value(column: str, cell: str) -> Any:
-    """The text of a cell, or the JSON in it where its column holds messages."""
+    """Return the text of a cell, or its JSON if the column is one of messages."""
     inner = embedded_json(cell) if column.lower() in (*WHOLE, "rejected", "tool_calls") else None
     return cell if inner is None else inner
 
 
 def parquet_rows(
-    stream: BinaryIO, place: Place, bad: Report, groups: Iterable[int] | None = None, first: int = 1
+    stream: BinaryIO,
+    place: Place,
+    report: Report,
+    groups: Iterable[int] | None = None,
+    first: int = 1,
 ) -> Iterator[tuple[Any, Place]]:
-    """The rows of a Parquet file, a few at a time: all, or those of some row groups."""
+    """Stream the rows of a Parquet file, or of some of its row groups."""
     require_extra("parquet")
     import pyarrow as pa  # noqa: PLC0415 - large, and only Parquet needs it
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -212,22 +216,22 @@ def parquet_rows(
         if isinstance(error, Unreadable):
             raise
         reason = str(error).partition("\n")[0]
-        bad(f"can't be read as Parquet ({reason})", place)
+        report(f"can't be read as Parquet ({reason})", place)
 
 
 LABEL = re.compile(
     r"[ \t]{0,3}(?:[-*>#]{1,6}[ \t]+)?(?:[\[(][^\])\n]{1,40}[\])][ \t]{0,3})?"
     r"(?:\*\*|__)?([^\W\d_][\w .'-]{0,39})(?:\*\*|__)?:(?:\*\*|__)?(?:[ \t]+|$)"
 )
-# Words before a colon that begin the lines of other files.
+# Words before a colon that start lines of other kinds of files.
 NO_NAMES = {"info", "warning", "error", "debug", "note", "notes", "todo", "http", "https", "warn"}
 
 
 def parse_transcript(text: str) -> tuple[Turn, ...] | None:
-    """The talk that a text is; None where its lines do not begin with names that come back.
+    """Parse a transcript; None unless its lines start with names that recur.
 
-    >>> talk = parse_transcript("Ann: Hi.\\nBo: Hello!\\nHow are you?\\nAnn: Fine.\\nBo: Good.")
-    >>> talk[1].speaker, talk[1].text
+    >>> turns = parse_transcript("Ann: Hi.\\nBo: Hello!\\nHow are you?\\nAnn: Fine.\\nBo: Good.")
+    >>> turns[1].speaker, turns[1].text
     ('Bo', 'Hello!\\nHow are you?')
     """
     lines = text.splitlines()
@@ -245,7 +249,7 @@ def parse_transcript(text: str) -> tuple[Turn, ...] | None:
         elif turns:
             turns[-1][1].append(line)
         elif line.strip() and not line.startswith("#"):
-            return None  # it begins with something else
+            return None  # it starts with something else
     if len(turns) < 2 or len(names) < 2:
         return None
     return tuple(
@@ -255,15 +259,15 @@ def parse_transcript(text: str) -> tuple[Turn, ...] | None:
 
 
 class NameAndText(Reader):
-    """A text of lines that begin with a name and a colon."""
+    """A text of lines that start with a name and a colon."""
 
     name = "transcript"
-    recognised = "a text that begins with a name and a colon, with at least two names that return"
-    turns = "a line with a name, and the lines up to the next; a returning name is a speaker"
+    recognised = "a text that starts with a name and a colon, with at least two recurring names"
+    turns = "a line with a name, and the lines up to the next; a recurring name is a speaker"
     left_out = "headings before the first turn, times in brackets before a name"
 
     def matches(self, value: Any) -> bool:
-        return isinstance(value, tuple)  # of turns, as `talk_in` gives it: JSON has no tuples
+        return isinstance(value, tuple)  # the turns of `parse_transcript`; JSON has no tuples
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         if not isinstance(value, tuple):

@@ -1,7 +1,6 @@
-"""Traces as services export them: LangSmith, Langfuse, and OpenAI for its agents.
+"""Traces exported by LangSmith, Langfuse and OpenAI.
 
-Each call of a model repeats what was said before it, so that the last call of a chain holds the
-conversation.
+Each model call repeats the history, so the last call of a chain is the conversation.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,34 +32,34 @@ MAX_LEVELS = 8
 
 
 class Generation(NamedTuple):
-    """One call of a model: what it was shown and what it gave.
+    """One model call: its input and output messages.
 
-    Calls of one `trace` belong together; in a `session`, even those that repeat no history.
+    Calls of one `trace` belong together; in a `session`, even those without shared history.
     """
 
     trace: str
     session: bool
     time: str
-    asked: list[ChatMessage]
-    given: list[ChatMessage]
+    inputs: list[ChatMessage]
+    outputs: list[ChatMessage]
     model: str | None = None
     outer: bool = False
-    """Whether it spans a whole run: then it counts only where none of the run's calls is known."""
+    """Whether it spans a whole run; such a span counts only if the run has no recorded calls."""
     unfinished: bool = False
 
 
 class SpanReader(Reader):
-    """A format of spans: those that hold messages are rebuilt into conversations at the end."""
+    """A format of spans, from which conversations are rebuilt at the end of the log."""
 
     whole = False
     no_messages: ClassVar[str] = ""
-    """What to say of a trace in which no span holds any."""
+    """The error for a trace in which no span has messages."""
 
     def __init__(self) -> None:
         self._spans: list[Generation] = []
 
     def generations(self, value: Any, place: Place) -> Iterator[Generation]:
-        """The calls of a model that a value tells of."""
+        """Yield the model calls recorded in a value."""
         raise NotImplementedError
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
@@ -70,7 +69,7 @@ class SpanReader(Reader):
     def finish(self, place: Place) -> Iterator[Trajectory]:
         traces: dict[str, list[Generation]] = {}
         for span in self._spans:
-            if span.asked or span.given:
+            if span.inputs or span.outputs:
                 traces.setdefault(span.trace, []).append(span)
         if self._spans and not traces and self.no_messages:
             raise Unreadable(self.no_messages)
@@ -81,26 +80,26 @@ class SpanReader(Reader):
                 metadata: dict[str, Any] = {"trace": trace, "model": models[-1] if models else None}
                 metadata |= {"unfinished": True} if chain[-1].unfinished else {}
                 name = trace if number == 1 else f"{trace}#{number}"
-                messages = [message for call in chain for message in call.asked + call.given]
+                messages = [message for call in chain for message in call.inputs + call.outputs]
                 yield Trajectory(name, join_turns(messages), metadata, str(place))
 
 
 def _chains(calls: Iterable[Generation]) -> list[list[Generation]]:
-    """The calls of each conversation: the last that goes on from the ones before, or a session.
+    """Group calls by conversation: the last call of a shared history, or the calls of a session.
 
-    In a session, a call without history belongs to the chain of the same instructions.
+    In a session, a call without history joins the chain with the same instructions.
     """
     chains: list[list[Generation]] = []
     ends: dict[int, int] = {}
     for call in sorted(calls, key=lambda each: each.time):
-        marks = _marks(call.asked)
+        marks = _marks(call.inputs)
         at = next((ends[m] for m in reversed(marks[:-1]) if m in ends), None)
         if at is not None:
             chains[at] = [call]
         else:
-            told = [_instructions(chain[0]) for chain in chains] if call.session else []
-            if (mine := _instructions(call)) in told:
-                at = told.index(mine)
+            known = [_instructions(chain[0]) for chain in chains] if call.session else []
+            if (instructions := _instructions(call)) in known:
+                at = known.index(instructions)
                 chains[at].append(call)
             else:
                 at = len(chains)
@@ -111,12 +110,12 @@ def _chains(calls: Iterable[Generation]) -> list[list[Generation]]:
 
 
 def _instructions(call: Generation) -> str | None:
-    first = call.asked[0].turn if call.asked else None
+    first = call.inputs[0].turn if call.inputs else None
     return first.text if first and first.role in ("system", "developer") else None
 
 
 def _marks(messages: list[ChatMessage]) -> list[int]:
-    """A number for every beginning of a list of messages, the same for the same beginning."""
+    """Hash every prefix of a list of messages."""
     marks, mark = [], 0
     for turn, content in messages:
         calls = tuple((call.name, str(call.arguments)) for _, call in content.calls)
@@ -126,7 +125,7 @@ def _marks(messages: list[ChatMessage]) -> list[int]:
 
 
 def messages_in(value: Any, role: str, place: str, level: int = 0) -> Iterator[ChatMessage]:
-    """The messages that an input or output of a call holds, however it wraps them."""
+    """Yield the messages in the input or output of a call, however they are wrapped."""
     if level > MAX_LEVELS or value is None:
         return
     if isinstance(value, str):
@@ -148,7 +147,7 @@ def messages_in(value: Any, role: str, place: str, level: int = 0) -> Iterator[C
 
 
 def _one_message(fields: Mapping[str, Any], role: str, place: str) -> ChatMessage | None:
-    """What is one message in any dialect; None where it only holds some."""
+    """Parse one message of any dialect; None if the object only contains messages."""
     if is_langchain(fields):
         return langchain_message(fields, place)
     if isinstance(fields.get("parts"), list):
@@ -175,7 +174,7 @@ class LangSmith(SpanReader):
     keys = frozenset({"run_type"})
     recognised = "objects with run_type and inputs"
     turns = "a message of the last llm run of a chain; without one, of the root run"
-    left_out = "chains and tools around the calls of the model, feedback, timing"
+    left_out = "chains and tools around model calls, feedback, timing"
 
     def matches(self, value: Any) -> bool:
         return isinstance(get_path(value, "run_type"), str) and "inputs" in value
@@ -215,18 +214,19 @@ class Langfuse(SpanReader):
     keys = frozenset({"traceId", "trace_id", "timestamp", "data"})
     recognised = "observations with a traceId and a type such as GENERATION, or traces of them"
     turns = "a message of the last generation of a chain; without one, of the trace"
-    left_out = "spans, events and tools around the calls of the model, scores, costs"
+    left_out = "spans, events and tools around model calls, scores, costs"
 
     def matches(self, value: Any) -> bool:
         if not isinstance(value, dict):
             return False
         if ("traceId" in value or "trace_id" in value) and value.get("type") in LANGFUSE_KINDS:
             return True
-        told = any(key in value for key in ("observations", "sessionId", "session_id", "projectId"))
-        return "timestamp" in value and "input" in value and "output" in value and told
+        marks = ("observations", "sessionId", "session_id", "projectId")
+        is_trace = all(key in value for key in ("timestamp", "input", "output"))
+        return is_trace and any(key in value for key in marks)
 
     def inner(self, value: Any) -> list[Any]:
-        """What a page of Langfuse's own interface lists."""
+        """List the entries of a page of Langfuse's API."""
         listed = items(get_path(value, "data"))
         return listed if listed and self.matches(listed[0]) else []
 
@@ -242,7 +242,7 @@ class Langfuse(SpanReader):
         trace = session or get_id(fields, "id") or place.stem
         yield _generation(fields, trace, session is not None, outer=True)
         for each in items(fields.get("observations")):
-            # In some exports they are ids alone.
+            # Some exports only have their ids.
             if get_path(each, "type") == "GENERATION":
                 yield _generation(each, trace, session is not None)
 
@@ -265,13 +265,13 @@ def _generation(
 
 
 class OpenAITraces(SpanReader):
-    """Spans of OpenAI's agents: those of generations hold messages, others only name them."""
+    """Spans of OpenAI's agents; generation spans have messages, response spans may not."""
 
     name = "openai-traces"
     keys = frozenset({"object"})
     recognised = "objects whose object is trace or trace.span"
     turns = "a message of the last generation or response span of a chain"
-    left_out = "spans of agents, functions, handoffs and guardrails; answers named by id alone"
+    left_out = "spans of agents, functions, handoffs and guardrails; responses given only by id"
     no_messages = (
         "is an OpenAI trace that only names its responses; save the responses themselves, "
         "or the result's to_input_list()"
@@ -288,8 +288,8 @@ class OpenAITraces(SpanReader):
         data = fields.get("span_data")
         if not isinstance(data, dict) or data.get("type") not in ("generation", "response"):
             return
-        given = data.get("output", data.get("response"))
+        outputs = data.get("output", data.get("response"))
         trace = get_id(fields, "trace_id") or place.stem
-        said = {"input": data.get("input"), "output": given, "model": data.get("model")}
+        said = {"input": data.get("input"), "output": outputs, "model": data.get("model")}
         times = {"timestamp": fields.get("started_at"), "ended_at": fields.get("ended_at")}
         yield _generation(said | times, trace, False)

@@ -47,7 +47,7 @@ class WorkUnit(NamedTuple):
 
 
 def plan_units(
-    source: str, judged: str, asked: type[Reader] | None
+    source: str, judged: str, chosen: type[Reader] | None
 ) -> tuple[WorkUnit, list[WorkUnit]]:
     """A file as one unit, and as shares if it can be read so; `judged` says how it is judged."""
     files, path = open_filesystem(source)
@@ -58,7 +58,7 @@ def plan_units(
     whole = WorkUnit(source, f"{name}.parquet")
     if state.size is None or state.size <= SHARE_BYTES:
         return whole, []
-    shares = enumerate(split_log(source, SHARE_BYTES, asked), 1)
+    shares = enumerate(split_log(source, SHARE_BYTES, chosen), 1)
     return whole, [
         WorkUnit(source, f"{name}-{SHARE_BYTES}-{n:06}.parquet", share) for n, share in shares
     ]

@@ -88,11 +88,11 @@ class UnitWorker(Worker):
         bad: list[LogError] = []
 
         def rows() -> Iterator[Mapping[str, Any]]:
-            asked = self._judging.format
+            chosen = self._judging.format
             if unit.share is None:
-                read = readers.read(unit.source, format=asked, on_bad=bad.append)
+                read = readers.read(unit.source, format=chosen, on_bad=bad.append)
             else:
-                read = read_share(unit.source, unit.share, asked, bad.append)
+                read = read_share(unit.source, unit.share, chosen, bad.append)
             yield from self.rows(read)
             # Before the part takes its name: a part that is there has its errors beside it.
             self._write_errors(unit, bad)

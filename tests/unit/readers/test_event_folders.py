@@ -64,7 +64,7 @@ def test_a_damaged_event_is_named_and_the_others_are_read(tmp_path):
     heard: list[LogError] = []
     (read,) = readers.read(events, on_bad=heard.append)
     assert len(read.turns) > 5
-    assert "3.json, line 1: the JSON breaks off" in str(heard[0])
+    assert "3.json, line 1: the JSON is truncated" in str(heard[0])
 
 
 def test_numbered_conversations_stay_conversations_of_their_own(tmp_path):

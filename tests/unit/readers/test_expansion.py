@@ -104,4 +104,4 @@ def test_too_little_memory_is_said_in_a_sentence(
     monkeypatch.setattr(streams, where, fail)
     log = tmp_path / "log.json"
     log.write_bytes(TALK if where == "parse_value" else b"[\n" + TALK + b"\n]")
-    assert "more memory than there is" in problem_of(log)
+    assert "more memory than is available" in problem_of(log)

@@ -66,7 +66,7 @@ def test_arguments_keep_their_order_and_count_once(folder):
     [
         ("nowhere.jsonl", "no such file or folder"),
         ("*.nothing", "no log matches this pattern"),
-        (".hidden", "this folder holds no logs"),
+        (".hidden", "this folder has no logs"),
     ],
 )
 def test_finding_nothing_is_an_error(tmp_path, path, message):

@@ -141,26 +141,26 @@ def test_a_forced_format_overrides_what_the_line_looks_like(write):
     [
         (b"", "is empty"),
         (gzip.compress(b""), "is empty"),
-        (b"\n \n", "holds no conversations"),
+        (b"\n \n", "has no conversations"),
         (b"[]", "is not a conversation in a known format: it is a list"),
         (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "is not a text log"),
         (b"{}", "is not a conversation in a known format: its fields are none;"),
         (b'{"a": 1}', "is not a conversation in a known format: its fields are 'a';"),
         (b"5", "is not a conversation in a known format: it is a number"),
         (b"hello there", "not valid JSON at column 1 (Expecting value)"),
-        (b'{"turns": ["a", "b', "the JSON breaks off at column 17"),
-        (b'{"turns": ["a", ', "the JSON breaks off at column 17"),
+        (b'{"turns": ["a", "b', "the JSON is truncated at column 17"),
+        (b'{"turns": ["a", ', "the JSON is truncated at column 17"),
         (b'{"turns": ["a" "b"]}', "not valid JSON at column 16"),
         (b'{"turns": ["a\xff"]}', "not UTF-8 text (byte 0xff at offset 13)"),
         (b'{"turns": ["a"], "n": ' + b"[" * 100_000, "the JSON is nested too deeply"),
-        (b'{"turns": ["a"], "n": ' + b"9" * 10_000 + b"}", "holds a whole number with too many"),
+        (b'{"turns": ["a"], "n": ' + b"9" * 10_000 + b"}", "has an integer with too many"),
         (b'{"turns": ["a"], "n": ' + b"[" * 90 + b"]" * 90 + b"}", "n is nested too deeply"),
         (b"\xff\xfea", "not UTF-16 text"),
-        (gzip.compress(LINES)[:-9], "the gzip data breaks off"),
-        (zstd.compress(LINES)[:-9], "the zstd data breaks off"),
+        (gzip.compress(LINES)[:-9], "the gzip data is truncated"),
+        (zstd.compress(LINES)[:-9], "the zstd data is truncated"),
         (gzip.compress(LINES)[:20] + b"\0" * 40, "the gzip data is damaged"),
         (zstd.compress(LINES)[:6] + b"\xff" * 40, "the zstd data is damaged"),
-        (b"PK\x03\x04 and no archive", "the zip archive is damaged or not complete"),
+        (b"PK\x03\x04 and no archive", "the zip archive is damaged or truncated"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -170,7 +170,7 @@ def test_what_is_no_log_gets_a_plain_reason(reason, content, expected):
 
 def test_json_that_breaks_off_names_line_and_column(write):
     log = write(b'{\n  "id": "a",\n  "turns": ["Hi.", \n')
-    with pytest.raises(LogError, match=r"log\.jsonl, line 4: the JSON breaks off at column 1 "):
+    with pytest.raises(LogError, match=r"log\.jsonl, line 4: the JSON is truncated at column 1 "):
         ids(log)
 
 

@@ -177,7 +177,7 @@ def test_parents_in_a_circle_end_somewhere(talk):
 
 
 def test_a_file_of_notes_holds_no_conversations(reason):
-    assert reason(*NOTES) == "holds no conversations"
+    assert reason(*NOTES) == "has no conversations"
 
 
 def test_a_list_of_lines_in_one_json_is_a_session(write):

@@ -158,4 +158,4 @@ def test_json_lines_that_break_off_keep_what_was_whole(write):
     heard: list[Exception] = []
     (whole,) = readers.read(log, on_bad=heard.append)
     assert len(whole.turns) == 2
-    assert "breaks off" in str(heard[0])
+    assert "is truncated" in str(heard[0])
