@@ -25,6 +25,8 @@ IRREGULAR = set(
 NOT_PARTICIPLES = set("need seed feed bed red speed embed shed exceed proceed succeed".split())
 # Adjectives of terms in statistics and software: `restricted_mean` is the name of the thing.
 TERMS = set("restricted expected weighted clustered".split())
+# Properties whose names are keys of verdicts and locks.
+STORED = set("changed".split())
 FURNITURE = set("desk seat room door shelf drawer cupboard".split())
 EXTREMES = re.compile(r"^_?(MOST|LARGEST|FEWEST|LEAST|LONGEST|HIGHEST|SMALLEST|SHORTEST|LOWEST)_")
 
@@ -81,7 +83,9 @@ def _of_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
     if not words or words[0] == "test":
         return None
     if any("property" in each for each in decorators):
-        return "a property is a noun" if len(words) == 1 and is_participle(words[0]) else None
+        stored = node.name in STORED
+        bare = len(words) == 1 and is_participle(words[0]) and not stored
+        return "a property is a noun" if bare else None
     if is_participle(words[0]) and words[0] not in TERMS:
         return "a function is a verb"
     if len(words) > 1 and words[0] in {"as", "is", "not", "first"} and is_participle(words[-1]):

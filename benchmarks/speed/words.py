@@ -50,7 +50,7 @@ def main() -> None:
     start, *least = (min(each[name] for each in rounds) for name in logs)
     some, ten, long, longer = (each - start for each in least)
     texts = [[turn.text for turn in talk.turns] for talk in talks]
-    hearing = _cpu(lambda: list(Screen(LOOPS).hear(texts)))
+    hearing = _cpu(lambda: list(Screen(LOOPS).screen(texts)))
     judging = _cpu(lambda: list(detect_all(talks, detector=None)))
     turns = CONVERSATIONS * TURNS
     rate, each = 10 * turns / ten, 1e6 / turns

@@ -1,6 +1,6 @@
 """Verdicts equal those from sentence-transformers in f32; runs where it is installed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from itertools import islice
 
@@ -9,10 +9,9 @@ import pytest
 
 from benchmarks import reference
 from benchmarks.transcripts import DATA
-from chimeralab import LOCKED, Trajectory, detect_all, readers
-from chimeralab.detection.locked import Lags
+from chimeralab import LOCKED, Trajectory, Turn, detect_all, readers
 from chimeralab.detection.measure import lag_similarities
-from chimeralab.detection.seam import list_judged_turns
+from chimeralab.detection.seam import Observation, list_judged_turns
 from chimeralab.embedding.encoder import MiniLMEncoder
 
 # To import it takes seconds, and every process that tests would do so to find this file. What it
@@ -42,9 +41,12 @@ def flips(model: object, talks: Iterable[Trajectory], speaker: str | None) -> li
     ]
 
 
-def by_reference(model: object, turns: Iterable[object]) -> tuple[int, ...]:
+def by_reference(model: object, turns: Sequence[Turn]) -> tuple[int, ...]:
     vectors = model.encode([turn.text for turn in turns])  # type: ignore[attr-defined]
-    signals = LOCKED.judge(Lags(*row) for row in lag_similarities(np.array(vectors), 2).tolist())
+    table = lag_similarities(np.array(vectors), 2).tolist()
+    signals = LOCKED.judge(
+        Observation(turn, tuple(row)) for turn, row in zip(turns, table, strict=True)
+    )
     return tuple(signal.turn for signal in signals if signal.collapsed)
 
 

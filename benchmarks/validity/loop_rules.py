@@ -80,7 +80,7 @@ def word_jaccard(talk: Trajectory) -> Judged:
     places = []
     for position, turn in enumerate(talk.turns, start=1):
         if turn.spoken and turn.text.strip():
-            said = frozenset(words.words_of(turn.text))
+            said = frozenset(words.tokenize(turn.text))
             if any(len(said & other) >= 0.85 * len(said | other) for other in window):
                 places.append(position)
             window.append(said)
@@ -160,23 +160,23 @@ TERMS: dict[str, Callable[[], tuple[Change, ...]]] = {
     "twin": lambda: _setting(twin_low=NEVER, twin_high=NEVER + 1),
     "order": lambda: _setting(order_low=NEVER, order_high=NEVER + 1),
     "frame": lambda: _setting(frame=0.0),
-    "courtesy": lambda: ((evidence, "courtesy_of", lambda *_: 0.0),),
-    "within one message": lambda: ((evidence, "repeated_within", lambda _: 0.0),),
+    "courtesy": lambda: ((evidence, "score_courtesy", lambda *_: 0.0),),
+    "within one message": lambda: ((evidence, "repetition_within", lambda _: 0.0),),
     "words (paraphrase)": lambda: _setting(words_low=NEVER, words_high=NEVER + 1),
     "fresh words refute": lambda: _setting(fresh_low=NEVER, fresh_high=NEVER + 1),
     "told apart": lambda: ((evidence.TextMemory, "_tells_apart", lambda *_: False),),
-    "news in a brief message": lambda: ((evidence, "BRIEF", 0),),
+    "news in a brief message": lambda: ((evidence, "BRIEF_WORDS", 0),),
     "progress": lambda: ((evidence.TextMemory, "something_new", _NO_NEWS),),
     "boilerplate": lambda: (
-        (evidence.TextMemory, "_without_boilerplate", lambda memory, said, *_: said),
+        (evidence.TextMemory, "_strip_boilerplate", lambda memory, said, *_: said),
     ),
-    "blocks": lambda: ((words, "without_blocks", lambda text: text),),
+    "blocks": lambda: ((words, "mask_blocks", lambda text: text),),
     "own-speaker streams": lambda: _setting(own_words=1_000_000),
     "own words": lambda: _setting(own_words=0),
     "short answers": lambda: _setting(reply=1.0),
     "short weight": lambda: _setting(short_weight=1.0),
     "cap": lambda: _setting(cap=1_000_000.0),
-    "times and ids in results": lambda: ((calls, "steady_text", calls.same_text),),
+    "times and ids in results": lambda: ((calls, "mask_volatile", calls.normalize),),
 }
 
 

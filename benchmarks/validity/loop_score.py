@@ -15,7 +15,7 @@ from benchmarks.table import ROOT
 from benchmarks.validity.loop_logs import EVEN, ODD, labelled, zoo
 from benchmarks.validity.loop_rules import by_loops
 from benchmarks.validity.loop_zoo import available
-from chimeralab.detection.loops import HALF_WAY, STEEPNESS, score_of
+from chimeralab.detection.loops import HALF_WAY, STEEPNESS, loop_score
 from chimeralab.stats.arrays import Floats
 
 PICTURE = ROOT / "docs" / "images" / "loop-score.svg"
@@ -85,7 +85,7 @@ def _scored(pairs: Sequence[tuple[float, bool]]) -> Scored:
 
 
 def _today(heat: Floats) -> Floats:
-    return np.array([score_of(each) for each in heat])
+    return np.array([loop_score(each) for each in heat])
 
 
 def fit(scored: Scored) -> Curve:

@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 
 from benchmarks.table import Result, keep
 from benchmarks.transcripts import DATA
-from chimeralab import LOCKED, Trajectory, readers
-from chimeralab.detection.locked import Lags
+from chimeralab import LOCKED, Trajectory, Turn, readers
 from chimeralab.detection.measure import GuardBand, lag_similarities
-from chimeralab.detection.seam import list_judged_turns
+from chimeralab.detection.seam import Observation, list_judged_turns
 from chimeralab.embedding.encoder import MiniLMEncoder
 
 COMMAND = "python -m benchmarks.validity.verdicts"
@@ -67,7 +66,7 @@ def compare(talks: Sequence[Trajectory], encoder: MiniLMEncoder) -> Compared:
         count += errors.size
         largest = max(largest, float(errors.max(initial=0.0)))
         rechecked = alone.copy()
-        band.sharpen(texts, rechecked)
+        band.recompute(texts, rechecked)
         unlike += collapsed(rechecked) != collapsed(exact)
         without += collapsed(alone) != collapsed(exact)
     return Compared(len(talks), count, band.recomputed, unlike, without, largest)
@@ -75,7 +74,7 @@ def compare(talks: Sequence[Trajectory], encoder: MiniLMEncoder) -> Compared:
 
 def collapsed(table: Floats) -> list[int]:
     """The turns that the locked detector marks, given the similarities."""
-    signals = LOCKED.judge(Lags(*row) for row in table[:, :2].tolist())
+    signals = LOCKED.judge(Observation(Turn(""), tuple(row)) for row in table[:, :2].tolist())
     return [signal.turn for signal in signals if signal.collapsed]
 
 

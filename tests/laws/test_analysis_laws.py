@@ -52,7 +52,9 @@ def test_many_detectors_at_once_mark_what_each_marks_alone(
 ) -> None:
     marks = mark_turns(measured, stack_settings(several))
     for row, detector in zip(marks, several, strict=True):
-        assert row.tolist() == [signal.collapsed for signal in detector.judge(measured.seen)]
+        assert row.tolist() == [
+            signal.collapsed for signal in detector.judge(measured.observations)
+        ]
 
 
 @given(measured_talks(), measured_talks())
@@ -64,7 +66,9 @@ def test_a_tally_counts_what_each_detector_finds_in_its_own_reading(
     found = tally([(whole, skipped)], cells)
     for column, detector in enumerate(cells):
         measured = skipped if detector.empty == "skip" else whole
-        turns = [signal.turn for signal in detector.judge(measured.seen) if signal.collapsed]
+        turns = [
+            signal.turn for signal in detector.judge(measured.observations) if signal.collapsed
+        ]
         enough = len(measured.blank) >= detector.turns_needed
         assert found.turns[0, column] == len(measured.blank)
         assert found.collapsed[0, column] == (len(turns) if enough else -1)

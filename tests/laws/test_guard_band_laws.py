@@ -71,7 +71,7 @@ def test_verdicts_are_the_exact_ones_in_every_cell_of_a_sweep(seed: int) -> None
     [noisy] = measure([talk], encoder, all_cutoffs(grid))  # type: ignore[arg-type]
     truth = noisy._replace(similarities=lag_similarities(np.array(list(exact.values())), 5))
     for detector in grid:
-        found, expected = detector.judge(noisy.seen), detector.judge(truth.seen)
+        found, expected = detector.judge(noisy.observations), detector.judge(truth.observations)
         assert [s.collapsed for s in found] == [s.collapsed for s in expected]
         assert [s.period1 for s in found] == [s.period1 for s in expected]
 
@@ -84,7 +84,7 @@ def test_the_band_reports_what_it_corrected() -> None:
     encoder._noisy = {"a": a, "b": slightly_off}
     band = GuardBand(encoder, LOCKED.cutoffs)  # type: ignore[arg-type]
     table = lag_similarities(encoder.encode(["a", "b"]).vectors, 2)
-    band.sharpen(["a", "b"], table)
+    band.recompute(["a", "b"], table)
     assert abs(table[1, 0] - 0.92) < 1e-7
     assert band.recomputed == 1
     assert 0.0015 < band.largest_error < 0.0017
@@ -94,7 +94,7 @@ def test_far_from_every_cutoff_nothing_is_recomputed() -> None:
     a, b = np.eye(2, dtype=np.float32)
     encoder = NoisyEncoder({"a": a, "b": b}, np.random.default_rng(1), margin=0.005)
     band = GuardBand(encoder, LOCKED.cutoffs)  # type: ignore[arg-type]
-    band.sharpen(["a", "b"], lag_similarities(np.array([a, b]), 2))
+    band.recompute(["a", "b"], lag_similarities(np.array([a, b]), 2))
     assert band.recomputed == 0
 
 

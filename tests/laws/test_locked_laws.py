@@ -6,13 +6,21 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimeralab.detection.locked import LOCKED, READINGS, Lags, LockedRule
+from chimeralab.core.records import Turn
+from chimeralab.detection.locked import LOCKED, READINGS, LockedRule
 from chimeralab.detection.measure import lag_similarities
+from chimeralab.detection.seam import Observation
+
+
+def observe(s1: float, s2: float, blank: bool = False) -> Observation:
+    """A turn with these similarities to the two turns before it."""
+    return Observation(Turn(""), (s1, s2), blank)
+
 
 # Thresholds and similarities from one coarse grid, so that equality happens often.
 levels = st.sampled_from([0.0, 0.5, 0.86, 0.88, 0.90, 0.91, 0.92, 0.93, 0.96, 1.0])
-lags = st.builds(Lags, levels, levels, st.booleans())
-talks = st.lists(lags, max_size=60)
+observations = st.builds(observe, levels, levels, st.booleans())
+talks = st.lists(observations, max_size=60)
 drifts = st.sampled_from([0.0, 0.04, 0.06, 0.08, 0.10, 0.12, 0.3])
 detectors = st.builds(
     LockedRule,
@@ -25,11 +33,11 @@ detectors = st.builds(
 )
 
 
-def collapsed(detector: LockedRule, talk: list[Lags]) -> set[int]:
+def collapsed(detector: LockedRule, talk: list[Observation]) -> set[int]:
     return {signal.turn for signal in detector.judge(talk) if signal.collapsed}
 
 
-def by_definition(detector: LockedRule, talk: list[Lags]) -> set[int]:
+def by_definition(detector: LockedRule, talk: list[Observation]) -> set[int]:
     """The rule read off its definition, turn by turn, looking at whole windows."""
 
     def at_least(value: float, bound: float) -> bool:
@@ -70,12 +78,12 @@ def by_definition(detector: LockedRule, talk: list[Lags]) -> set[int]:
 
 
 @given(detectors, talks)
-def test_the_detector_follows_its_definition(detector: LockedRule, talk: list[Lags]) -> None:
+def test_the_detector_follows_its_definition(detector: LockedRule, talk: list[Observation]) -> None:
     assert collapsed(detector, talk) == by_definition(detector, talk)
 
 
 @given(detectors, talks)
-def test_stream_and_batch_agree(detector: LockedRule, talk: list[Lags]) -> None:
+def test_stream_and_batch_agree(detector: LockedRule, talk: list[Observation]) -> None:
     causal = replace(detector, marking="causal")
     stream = causal.start()
     assert [stream.update(lag) for lag in talk] == causal.judge(talk)
@@ -83,7 +91,7 @@ def test_stream_and_batch_agree(detector: LockedRule, talk: list[Lags]) -> None:
 
 @given(detectors, talks, talks)
 def test_a_longer_talk_never_rewrites_its_past(
-    detector: LockedRule, talk: list[Lags], more: list[Lags]
+    detector: LockedRule, talk: list[Observation], more: list[Observation]
 ) -> None:
     causal = replace(detector, marking="causal")
     assert causal.judge(talk + more)[: len(talk)] == causal.judge(talk)
@@ -91,7 +99,7 @@ def test_a_longer_talk_never_rewrites_its_past(
 
 @given(detectors, talks, st.sampled_from(["s1", "s2"]), levels)
 def test_lowering_a_similarity_threshold_never_removes_a_turn(
-    detector: LockedRule, talk: list[Lags], name: str, lower: float
+    detector: LockedRule, talk: list[Observation], name: str, lower: float
 ) -> None:
     looser = replace(detector, **{name: min(lower, getattr(detector, name))})
     assert collapsed(detector, talk) <= collapsed(looser, talk)
@@ -99,19 +107,21 @@ def test_lowering_a_similarity_threshold_never_removes_a_turn(
 
 @given(detectors, talks, st.sampled_from(["d1", "d2"]), drifts)
 def test_raising_a_drift_threshold_never_removes_a_turn(
-    detector: LockedRule, talk: list[Lags], name: str, higher: float
+    detector: LockedRule, talk: list[Observation], name: str, higher: float
 ) -> None:
     looser = replace(detector, **{name: max(higher, getattr(detector, name))})
     assert collapsed(detector, talk) <= collapsed(looser, talk)
 
 
 @given(talks)
-def test_nothing_collapses_before_the_fifth_turn(talk: list[Lags]) -> None:
+def test_nothing_collapses_before_the_fifth_turn(talk: list[Observation]) -> None:
     assert all(turn >= 5 for turn in collapsed(LOCKED, talk))
 
 
 @given(detectors, talks)
-def test_a_redundant_drift_test_changes_nothing(detector: LockedRule, talk: list[Lags]) -> None:
+def test_a_redundant_drift_test_changes_nothing(
+    detector: LockedRule, talk: list[Observation]
+) -> None:
     if detector.drift_redundant:
         without = replace(detector, d1=2.0, d2=2.0)
         assert collapsed(detector, talk) == collapsed(without, talk)
@@ -128,6 +138,6 @@ def test_scaling_the_vectors_changes_nothing(seed: int, turns: int, factor: floa
     np.testing.assert_allclose(one, other, atol=1e-6)
     near = np.abs(one[:, :, None] - np.array([0.90, 0.92])) < 1e-5
     if not near.any():
-        assert collapsed(LOCKED, [Lags(*row) for row in one.tolist()]) == collapsed(
-            LOCKED, [Lags(*row) for row in other.tolist()]
+        assert collapsed(LOCKED, [observe(*row) for row in one.tolist()]) == collapsed(
+            LOCKED, [observe(*row) for row in other.tolist()]
         )

@@ -12,7 +12,7 @@ from chimeralab.core.records import Turn
 from chimeralab.detection import screen
 from chimeralab.detection.evidence import NO_EVIDENCE, TextMemory
 from chimeralab.detection.loops import Loops, LoopStream, has_text
-from chimeralab.detection.words import HeardMessage, words_of
+from chimeralab.detection.words import SpokenMessage, tokenize
 
 WORDS = """
     the of and is to a in not no on left right up down 1 2 17 thanks bye thank you so much see
@@ -38,7 +38,7 @@ SETTINGS = st.builds(
 
 @st.composite
 def talks(draw: st.DrawFn) -> list[Turn]:
-    """Talks some of whose messages come back whole, or with a few words exchanged."""
+    """Talks some of whose messages come back whole, or with a few words list_substitutions."""
     said: list[str] = []
     turns = []
     for _ in range(draw(st.integers(1, 14))):
@@ -60,7 +60,7 @@ def one_by_one(turns: list[Turn], rules: Loops) -> list[tuple[Any, ...]]:
 
 
 def at_once(many: list[list[Turn]], rules: Loops) -> Iterator[list[tuple[Any, ...]]]:
-    words = screen.Screen(rules).hear([t.text for t in turns if has_text(t)] for turns in many)
+    words = screen.Screen(rules).screen([t.text for t in turns if has_text(t)] for turns in many)
     for turns in many:
         stream, signals = LoopStream(rules), []
         for turn in turns:
@@ -74,7 +74,7 @@ def at_once(many: list[list[Turn]], rules: Loops) -> Iterator[list[tuple[Any, ..
 def test_a_batch_is_judged_as_message_by_message(
     many: list[list[Turn]], rules: Loops, words_at_once: int
 ) -> None:
-    with mock.patch.object(screen, "WORDS_AT_ONCE", words_at_once):
+    with mock.patch.object(screen, "BATCH_WORDS", words_at_once):
         assert list(at_once(many, rules)) == [one_by_one(turns, rules) for turns in many]
 
 
@@ -82,24 +82,24 @@ def test_a_batch_is_judged_as_message_by_message(
 def test_a_quiet_message_is_evidence_of_nothing(turns: list[Turn], rules: Loops) -> None:
     texts = [turn.text for turn in turns if has_text(turn)]
     memory = TextMemory(rules)
-    for message in screen.Screen(rules).hear([texts]):
-        seen = memory.weigh(HeardMessage(message.text), "ada")
+    for message in screen.Screen(rules).screen([texts]):
+        seen = memory.weigh(SpokenMessage(message.text), "ada")
         assert not message.quiet or seen == NO_EVIDENCE
 
 
 @given(talks(), SETTINGS)
 def test_a_copy_is_weighed_as_any_other_message(turns: list[Turn], rules: Loops) -> None:
-    with mock.patch.object(TextMemory, "_same", lambda _, said, copies: said):
+    with mock.patch.object(TextMemory, "_share_words", lambda _, said, copies: said):
         without_shortcut = one_by_one(turns, rules)
     assert one_by_one(turns, rules) == without_shortcut
 
 
 def test_talk_without_repetition_is_quiet() -> None:
     texts = [" ".join(f"{n}{a}word" for a in "bcdfghjklm") for n in range(50)]
-    assert all(message.quiet for message in screen.Screen(Loops()).hear([texts]))
+    assert all(message.quiet for message in screen.Screen(Loops()).screen([texts]))
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=127)))
 def test_words_in_ascii_are_those_of_any_script(text: str) -> None:
     found = re.findall(r"[a-z0-9]+(?:'[a-z0-9]+)*", text.lower())
-    assert found == [word for word in words_of(text) if word[0].isalnum()]
+    assert found == [word for word in tokenize(text) if word[0].isalnum()]

@@ -1,4 +1,8 @@
-"""Tool calls that bring nothing new: the same call with the same result, or the same failure."""
+"""Tool calls that bring nothing new: the same call with the same result, or the same failure.
+
+The same call with a new result is polling, and other arguments with another result are paging;
+neither counts.
+"""
 
 import json
 import re
@@ -7,7 +11,7 @@ from typing import Any, NamedTuple
 
 from chimeralab.core.records import Call
 
-# A result whose head says one of these failed, where the format of the log does not tell.
+# Words of a failed result, for logs that do not mark failures.
 _FAILED = re.compile(
     r"\b(?:\w*errors?|\w*exception|traceback|fail(?:ed|ure|s)?|not found|no such|cannot|"
     r"can't|unable|"
@@ -19,7 +23,7 @@ _FAILED = re.compile(
     r"|^\W*[45]\d\d\b|\b(?:http|status|code)\W{1,4}[45]\d\d\b",
     re.IGNORECASE,
 )
-# What changes from one answer to the next without any news: times, durations, ids.
+# What changes between equal results: times, durations, ids.
 _VOLATILE = re.compile(
     r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
     r"|\b\d\d?:\d\d:\d\d(?:\.\d+)?"
@@ -28,18 +32,18 @@ _VOLATILE = re.compile(
     r"|\b(?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{6,}\b",
     re.IGNORECASE,
 )
-HEAD = 400  # characters of a result in which a failure is looked for, and compared
-LONGEST = 20_000  # characters; what is longer is compared by its hash
+HEAD = 400  # characters of a result that are searched for a failure
+MAX_TEXT = 20_000  # characters; a longer text is compared by its hash
 
 
-class Made(NamedTuple):
-    """A call as it is compared with later ones."""
+class CallRecord(NamedTuple):
+    """A call, normalised for comparison with later ones; `stable` is its result without times."""
 
     number: int
     name: str
     arguments: str
     result: str
-    steady: str
+    stable: str
     failed: bool
     is_new: bool
 
@@ -48,97 +52,99 @@ class CallLog:
     """The last calls of a conversation, and the last results of its tools."""
 
     def __init__(self, window: int) -> None:
-        self._made: deque[Made] = deque(maxlen=window)
+        self._calls: deque[CallRecord] = deque(maxlen=window)
         self._results: deque[str] = deque(maxlen=window)
 
-    def heard(self, result: str | None) -> bool:
-        """Take in a tool's result; whether it is something new, and not a failure."""
-        text = same_text(result)
+    def add_result(self, result: str | None) -> bool:
+        """Take in the result of a tool; return whether it is new and not a failure."""
+        text = normalize(result)
         if not text or text in self._results:
             return False
         self._results.append(text)
         return not _FAILED.search(text[:HEAD])
 
     def add(self, number: int, call: Call) -> tuple[float, tuple[int, ...], bool, int]:
-        """Take in a call and its result, and say how much it repeats: 2 is enough for a loop.
+        """Take in a call with its result, and weigh it against earlier ones.
 
-        Then come the numbers of the calls that it repeats, whether it failed, and the period.
+        Returns its weight (2 makes a loop), the numbers of the calls that it repeats, whether it
+        failed, and the period. An earlier call counts
 
-        The same call with the same result counts 1, and half where only times and ids differ; the
-        same failure of the same tool with other arguments counts half. What lies behind a new call
-        that was answered counts less, since work may have been done between: by half for each, or
-        once by half behind several where the same thing fails again. A tool that has worked since
-        starts again. A result that is unknown or empty proves little and halves the whole. The
-        same call with a new result is polling, and other arguments with another result are paging.
+        - 1 if call and result are the same, and half if only times and ids in the result differ,
+        - half if the same tool failed in the same way with other arguments,
+        - half as much for each new call answered in between, since work may have been done; if the
+          same failure recurs, half once there were several,
+        - nothing if a tool that fails now has worked since.
+
+        An unknown or empty result proves little: it halves the weight.
         """
-        name, arguments = call.name, same_arguments(call.arguments)
-        result, steady = same_text(call.result), steady_text(call.result)
+        name, arguments = call.name, normalize_arguments(call.arguments)
+        result, stable = normalize(call.result), mask_volatile(call.result)
         failed = has_failed(call)
-        weight, alike, new_between = 0.0, list[int](), 0
-        for distance, made in enumerate(reversed(self._made), start=1):
+        weight, distances, new_between = 0.0, list[int](), 0
+        for distance, earlier in enumerate(reversed(self._calls), start=1):
             counts = 0.0
-            if made.name == name and made.failed == failed and made.steady == steady:
-                same_call = made.arguments == arguments
-                counts = 1.0 if same_call and made.result == result else 0.5
+            if earlier.name == name and earlier.failed == failed and earlier.stable == stable:
+                same_call = earlier.arguments == arguments
+                counts = 1.0 if same_call and earlier.result == result else 0.5
                 counts = counts if same_call or failed else 0.0
-            elif made.name == name and failed and not made.failed:
+            elif earlier.name == name and failed and not earlier.failed:
                 break
             if counts:
                 fading = 0.5**new_between if not failed else 1.0 if new_between <= 1 else 0.5
                 weight += counts * fading
-                alike.append(distance)
-            new_between += made.is_new
-        first_time = not any((m.name, m.arguments) == (name, arguments) for m in self._made)
-        of = tuple(self._made[-distance].number for distance in alike)
-        is_new = bool(result) and first_time and not alike and not failed
-        self._made.append(Made(number, name, arguments, result, steady, failed, is_new))
+                distances.append(distance)
+            new_between += earlier.is_new
+        first_time = not any((c.name, c.arguments) == (name, arguments) for c in self._calls)
+        repeats = tuple(self._calls[-distance].number for distance in distances)
+        is_new = bool(result) and first_time and not repeats and not failed
+        self._calls.append(CallRecord(number, name, arguments, result, stable, failed, is_new))
         weight = weight if result else weight / 2
-        return weight, of, failed, alike[0] if alike else 0
+        return weight, repeats, failed, distances[0] if distances else 0
 
 
 def has_failed(call: Call) -> bool:
-    """Whether a call failed: as the log says, or else by the words at the head of its result.
+    """Whether a call failed: as the log marks it, or by the words at the head of its result.
 
     >>> has_failed(Call("ls", result="ls: no such file")), has_failed(Call("ls", result="a.txt"))
     (True, False)
     """
     if call.error is not None:
         return call.error
-    return bool(_FAILED.search(same_text(call.result)[:HEAD]))
+    return bool(_FAILED.search(normalize(call.result)[:HEAD]))
 
 
-def same_arguments(arguments: Any) -> str:
-    """Arguments as text that is equal where they mean the same.
+def normalize_arguments(arguments: Any) -> str:
+    """Arguments as text that is equal for equal arguments.
 
-    >>> same_arguments('{"b": 1, "a": 2}') == same_arguments({"a": 2, "b": 1})
+    >>> normalize_arguments('{"b": 1, "a": 2}') == normalize_arguments({"a": 2, "b": 1})
     True
     """
     try:
         value = json.loads(arguments) if isinstance(arguments, str) else arguments
-        return same_text(json.dumps(value, sort_keys=True, default=str))
+        return normalize(json.dumps(value, sort_keys=True, default=str))
     except (ValueError, RecursionError):
-        return same_text(str(arguments))
+        return normalize(str(arguments))
 
 
-def as_told(arguments: Any) -> str:
-    """Arguments as a person is shown them: a text as it is, anything else as JSON.
+def format_arguments(arguments: Any) -> str:
+    """Arguments for display: text as it is, anything else as JSON.
 
-    >>> as_told({"path": "a.txt", "all": True}), as_told("ls -l"), as_told(None)
-    ('{"path": "a.txt", "all": true}', 'ls -l', '')
+    >>> format_arguments({"path": "a.txt", "all": True}), format_arguments("ls -l")
+    ('{"path": "a.txt", "all": true}', 'ls -l')
     """
     if isinstance(arguments, str) or not arguments:
         return arguments or ""
     try:
         return json.dumps(arguments, ensure_ascii=False, default=str)
-    except (ValueError, TypeError, RecursionError):  # keys that JSON has not, or a ring
+    except (ValueError, TypeError, RecursionError):  # keys JSON lacks, or a cycle
         return str(arguments)
 
 
-def same_text(text: str | None) -> str:
-    """A text without its white space, or the hash of a very long one."""
+def normalize(text: str | None) -> str:
+    """A text with its white space collapsed; a very long one as its head and a hash."""
     if text is None:
         return ""
-    if len(text) > LONGEST:
+    if len(text) > MAX_TEXT:
         import hashlib  # noqa: PLC0415 - slow to import, and hardly ever needed
 
         whole = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
@@ -146,10 +152,10 @@ def same_text(text: str | None) -> str:
     return " ".join(text.split())
 
 
-def steady_text(text: str | None) -> str:
-    """The head of a text without its white space, times and ids.
+def mask_volatile(text: str | None) -> str:
+    """The head of a text with times, durations and ids masked.
 
-    >>> steady_text("no rows  (took 0.31 s, request 7f3a9c21)")
+    >>> mask_volatile("no rows  (took 0.31 s, request 7f3a9c21)")
     'no rows (took #, request #)'
     """
     return _VOLATILE.sub("#", " ".join((text or "")[: 4 * HEAD].split()))

@@ -1,4 +1,4 @@
-"""Courtesy without end: thanks, farewells, wishes and praise that say nothing else."""
+"""Messages that are nothing but courtesy: thanks, farewells, wishes and praise."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -6,9 +6,9 @@ from itertools import pairwise
 
 from chimeralab.detection.words import FUNCTION_WORDS, Memo, ramp
 
-# Courtesy as lists for learners of a language teach it: greetings at parting, thanks and their
-# answers, wishes, praise. Heads of words: "appreci" stands for appreciate and appreciation.
-_HEADS = """
+# Courtesy as phrase books for learners teach it. Prefixes of words: "appreci" stands for appreciate
+# and appreciation.
+_PREFIXES = """
     thank thx welcom bye goodby farewell cheers cheerio regards adieu ciao toodle godspeed
     appreci gratitud grateful oblige pleas enjoy delight glad happy honor honour privileg bless
     touched wonderful great lovely love nice amazing awesome awe fantastic beautiful brilliant
@@ -23,7 +23,7 @@ _HEADS = """
     merci revoir bientôt salut plaisir gentil bonne souhait cordial amiti enchant félicit
     obrigad grazie prego arrivederci piacere abbracc tchau prazer 谢 祝 拜
 """
-# Words that courtesy uses and that make nothing more or less courteous.
+# Neutral words that are common in courtesy.
 _FILLERS = """
     again ahead always afternoon back best better bit bright care catch chat chatting come day
     days else evening ever everyone everything far feel forward free fully future going good
@@ -35,7 +35,7 @@ _FILLERS = """
     wieder woche noch viel vielen buena buenas bueno bien día días hasta mucho muchas muchos
     noche noches siempre todo journée nuit soirée toujours tout beaucoup
 """
-# Set phrases, whose words say nothing courteous by themselves.
+# Set phrases of words that are not courteous by themselves.
 _PHRASES = """
     all the best | any time | at your service | be well | best of luck | catch you later | do
     come again | don't be a stranger | drive safe | farewell for now | for now | get home safe |
@@ -71,29 +71,32 @@ _PHRASES = """
     保 重 | 晚 安 | 早 安 | 感 谢 | 多 谢 | 谢 谢 你 | 谢 谢 您 | 不 客 气 | 不 用 谢 | 没 关 系 |
     辛 苦 了 | 祝 你 | 祝 您 | 祝 福 | 顺 利 | 好 梦 | 后 会 有 期 | 太 好 了 | 太 棒 了
 """
-HEADS: dict[str, tuple[str, ...]] = {
-    letter: tuple(each for each in _HEADS.split() if each[0] == letter)
-    for letter in {each[0] for each in _HEADS.split()}
+PREFIXES: dict[str, tuple[str, ...]] = {
+    letter: tuple(each for each in _PREFIXES.split() if each[0] == letter)
+    for letter in {each[0] for each in _PREFIXES.split()}
 }
-"""Heads of courteous words by their first letter."""
+"""Prefixes of courteous words by first letter."""
 PHRASES: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {}
 """Set phrases by their first two words."""
 for _phrase in sorted({tuple(phrase.split()) for phrase in _PHRASES.split("|")}):
     PHRASES[_phrase[:2]] = (*PHRASES.get(_phrase[:2], ()), _phrase)
-_SAYS_NOTHING = FUNCTION_WORDS | frozenset(_FILLERS.split())
-SHARES = 0.2, 0.5  # of courteous words among those that say something: none of it, all of it
-LENGTHS = 25, 45  # words; in a longer message courtesy counts less, and nothing
-COURTEOUS = 0.5  # how far a message is nothing but courtesy, from which on it counts as such
+_NEUTRAL = FUNCTION_WORDS | frozenset(_FILLERS.split())
+SHARES = 0.2, 0.5  # of courteous words: up to the first no courtesy, from the second nothing else
+LENGTHS = (
+    25,
+    45,
+)  # words: a message longer than the first counts less, from the second on not at all
+COURTEOUS = 0.5  # the score from which a message counts as courtesy
 SOON = 2  # messages
-IDLE = 8  # words; a message of so many is not idle
+IDLE_WORDS = 8  # a message of as many words or more is not idle
 
 
-def share_of_courtesy(words: Sequence[str]) -> float | None:
-    """The share of courteous words among those that say something; None where none does.
+def courtesy_share(words: Sequence[str]) -> float | None:
+    """The share of courteous words among those that are not neutral; None if all are.
 
-    >>> share_of_courtesy("thank you so much have a great evening".split())
+    >>> courtesy_share("thank you so much have a great evening".split())
     1.0
-    >>> share_of_courtesy("the parser drops the last token".split())
+    >>> courtesy_share("the parser drops the last token".split())
     0.0
     """
     in_phrase = set[int]()
@@ -103,42 +106,42 @@ def share_of_courtesy(words: Sequence[str]) -> float | None:
                 if tuple(words[start : start + len(phrase)]) == phrase:
                     in_phrase.update(range(start, start + len(phrase)))
     others = [word for n, word in enumerate(words) if n not in in_phrase] if in_phrase else words
-    telling = [word for word in others if word not in _SAYS_NOTHING]
-    total = len(in_phrase) + len(telling)
-    return (len(in_phrase) + sum(map(_COURTEOUS.__getitem__, telling))) / total if total else None
+    counted = [word for word in others if word not in _NEUTRAL]
+    total = len(in_phrase) + len(counted)
+    return (len(in_phrase) + sum(map(_COURTEOUS.__getitem__, counted))) / total if total else None
 
 
 def is_courteous(word: str) -> bool:
     """Whether a word is courteous by itself."""
-    return word.startswith(HEADS.get(word[:1], ()))
+    return word.startswith(PREFIXES.get(word[:1], ()))
 
 
 _COURTEOUS = Memo(is_courteous)
 
 
-def courtesy_of(text: str, words: Sequence[str]) -> float:
-    """How far a short message is nothing but courtesy, from 0 to 1; signs alone are.
+def score_courtesy(text: str, words: Sequence[str]) -> float:
+    """How far a short message is nothing but courtesy, from 0 to 1; emoji alone are.
 
-    >>> courtesy_of("Take care!", ["take", "care"])
+    >>> score_courtesy("Take care!", ["take", "care"])
     1.0
     """
     if len(words) >= LENGTHS[1]:
         return 0.0
     if not any(char.isalnum() for char in text):
         return float(any(unicodedata.category(char) == "So" for char in text))
-    share = share_of_courtesy(words) or 0.0
+    share = courtesy_share(words) or 0.0
     return ramp(share, *SHARES) * (1 - ramp(len(words), *LENGTHS))
 
 
 def is_polite(text: str, words: Sequence[str]) -> bool:
-    """Whether a message is courteous, or idle enough to let courtesy go on."""
-    return len(words) < LENGTHS[1] and (courtesy_of(text, words) >= COURTEOUS or is_idle(words))
+    """Whether a message is courteous, or idle and so does not interrupt courtesy."""
+    return len(words) < LENGTHS[1] and (score_courtesy(text, words) >= COURTEOUS or is_idle(words))
 
 
 def is_idle(words: Sequence[str]) -> bool:
-    """Whether a short message has no word that says anything, as in "and so it was".
+    """Whether a short message has only neutral words, as in "and so it was".
 
     >>> is_idle("Well, you know".lower().replace(",", "").split()), is_idle(["ok", "Ulm"])
     (True, False)
     """
-    return len(words) < IDLE and share_of_courtesy(words) is None
+    return len(words) < IDLE_WORDS and courtesy_share(words) is None

@@ -1,4 +1,4 @@
-"""A guard inside a running conversation: tell it each message, and it says when the talk loops."""
+"""A live guard: feed it each message of a conversation, and it warns of a loop."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Call, Loop, Turn
-from chimeralab.detection.calls import CallLog, Made
+from chimeralab.detection.calls import CallLog, CallRecord
 from chimeralab.detection.evidence import TextMemory
 from chimeralab.detection.locked import LOCKED, LockedRule, LockedStream
-from chimeralab.detection.loops import LOOPS, LoopingTurns, Loops, LoopStream, Sum
+from chimeralab.detection.loops import LOOPS, Cusum, LoopingTurnsStream, Loops, LoopStream
 from chimeralab.detection.seam import Detector, Observation, Signal
-from chimeralab.detection.words import HeardMessage, MessageWords, is_blank
+from chimeralab.detection.words import MessageWords, SpokenMessage, is_blank
 from chimeralab.readers.chat import ChatMessage, Result, parse_message
 from chimeralab.readers.seam import Unreadable
 
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
     from chimeralab.embedding.encoder import Encoder
 
+STATE_VERSION = 3
 NO_SIGNAL = Signal(0)
 QUOTATION = str.maketrans("“”", "''")
-# A model that was told gets two more chances; one that nobody told gets four.
+# Repeats after the verdict until `stop`; fewer once the model has been told.
 PATIENCE, PATIENCE_AFTER_NUDGE = 4, 2
 
 Tools = Mapping[str, Literal["ignore"] | Mapping[str, int]]
@@ -43,11 +44,11 @@ WAY_OUT = {"farewell": "End the conversation, or say something new."}
 
 
 class LoopWarning(NamedTuple):
-    """A loop that is going on, what to make of it, and a sentence to hand back to the model.
+    """A loop in progress, how serious it is, and advice to pass on to the model.
 
-    A ``notice`` is evidence that is not a verdict; at ``nudge`` the verdict is on; at ``stop`` the
-    talk has gone on repeating itself. ``more`` counts the repeats since the loop was noticed;
-    ``what`` says what repeats and since when, and ``advice`` adds the way out.
+    A ``notice`` is not a verdict yet; ``nudge`` comes with the verdict, and ``stop`` when the
+    conversation keeps repeating itself. ``more`` counts the repeats since the loop was noticed;
+    ``what`` says what repeats and since when, and ``advice`` adds a way out.
     """
 
     level: Literal["notice", "nudge", "stop"]
@@ -58,9 +59,9 @@ class LoopWarning(NamedTuple):
 
 
 class GuardSignal(NamedTuple):
-    """What the guard says after a message: the collapse detector's signal, and the loop if any.
+    """The guard's answer to a message: the collapse detector's signal, and the loop if any.
 
-    ``turn`` counts the spoken messages that the collapse detector has judged; without it, it is 0.
+    ``turn`` counts the spoken messages judged by the collapse detector; it is 0 without one.
     """
 
     turn: int
@@ -80,12 +81,12 @@ class GuardSignal(NamedTuple):
 
 
 class Guard:
-    """Watches one conversation live: by words and tool calls, and by vectors unless told not to.
+    """Watches one conversation live, by words, tool calls and, unless disabled, vectors.
 
     >>> guard = Guard(vectors=False)
     >>> for _ in range(4):
-    ...     seen = guard.update("I will try that again.")
-    >>> seen.loop.level, seen.loop.loop.kind, seen.loop.loop.began
+    ...     signal = guard.update("I will try that again.")
+    >>> signal.loop.level, signal.loop.loop.kind, signal.loop.loop.began
     ('nudge', 'verbatim', 1)
     """
 
@@ -105,44 +106,44 @@ class Guard:
         self._encoder = encoder
         self._settings, self._tools = loops, _tool_rules(tools or {})
         self._thread: ThreadPoolExecutor | None = None
-        # How a message is spoken of in advice, by its position; a host may know a better name.
+        # How advice names a message, by its position; a host may know a better name.
         self.place: Callable[[int], str] = "message {}".format
         self.reset()
 
     def reset(self) -> None:
-        """Forget the conversation and start again."""
+        """Start a new conversation."""
         self._loops = LoopStream(self._settings, self._tools)
         self._collapse = _Collapse(self._detector, self._encoder) if self._detector else None
-        # Calls whose results have not come yet: the id, the call, and where its message stands.
+        # Calls without a result so far: id, call, and position of the message.
         self._waiting: list[tuple[str | None, Call, int]] = []
-        self._told: dict[Loop, int] = {}
+        self._nudged: dict[Loop, int] = {}
 
     def update(self, message: str | Mapping[str, Any] | Turn) -> GuardSignal:
-        """Take the next message: a text, a message with tool calls or their results, or a turn.
+        """Take in the next message: a text, a message with tool calls or results, or a `Turn`.
 
-        What can't be read is refused before anything changes. A call is judged when its result is
-        known, or when the talk goes on without one.
+        An unreadable message raises before anything changes. A call is judged when its result is
+        known, or when the conversation goes on without one.
         """
         return self._take(_read(message))
 
     async def update_async(self, message: str | Mapping[str, Any] | Turn) -> GuardSignal:
-        """`update` for async code: what takes time is done in a thread, and the event loop goes on.
+        """`update` for async code: the work is done in a thread.
 
-        Messages are taken in the order in which they were handed over, also without awaiting each.
+        Messages are judged in the order of the calls, even if these are not awaited one by one.
         """
-        import asyncio  # noqa: PLC0415 - slow to import, and whoever gets here has done so
+        import asyncio  # noqa: PLC0415 - slow to import; async callers have imported it
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
         read = _read(message)
-        # One thread of its own keeps the order, and a cancelled update ends before the next begins.
+        # A single thread keeps the order, and finishes a cancelled update before the next.
         self._thread = self._thread or ThreadPoolExecutor(1, "chimera-guard")
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._take, read)
 
     def _take(self, message: ChatMessage) -> GuardSignal:
         turn, content = message
         for result in content.results:
-            self._answer(result)
-        # A note of the system between a call and its result is not the talk going on.
+            self._add_result(result)
+        # A system message between a call and its result does not end the wait for the result.
         if not content.results and self._waiting and (turn.spoken or turn.calls):
             for _, call, called_at in self._waiting:
                 self._loops.judge_call(call, called_at)
@@ -159,43 +160,45 @@ class Guard:
     def mark_nudged(self) -> None:
         """Record that the model got the advice: from now on, `stop` comes after fewer repeats."""
         for loop in self._loops.going_on:
-            self._told.setdefault(_known_by(loop), self._loops.repeats_since(loop))
+            self._nudged.setdefault(_identify(loop), self._loops.repeats_since(loop))
 
     nudged = mark_nudged  # its first public name
 
     def forgive(self) -> None:
         """Record that somebody has stepped in: the count after a nudge starts over."""
-        self._told = {}
+        self._nudged = {}
 
     def state(self) -> dict[str, Any]:
-        """All that the guard knows of the conversation, as plain JSON values for `restore`."""
+        """The state of the conversation as plain JSON values, for `restore`."""
         collapse = self._collapse
         return {
-            "guard": 2,
+            "guard": STATE_VERSION,
             "loops": to_plain(self._loops),
             "waiting": to_plain(self._waiting),
-            "told": to_plain(self._told),
+            "told": to_plain(self._nudged),
             "collapse": collapse and to_plain((collapse.stream, collapse.texts, collapse.last)),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state that a guard with the same settings has given."""
+        """Continue from the `state` of a guard with the same settings."""
         parts = {"guard", "loops", "waiting", "told", "collapse"}
-        known = isinstance(state, Mapping) and parts <= state.keys() and state["guard"] == 2
+        known = (
+            isinstance(state, Mapping) and parts <= state.keys() and state["guard"] == STATE_VERSION
+        )
         if not known or (state["collapse"] is None) != (self._collapse is None):
             raise InputError("this is not the state of a guard with these settings")
         loops, told, waiting = (from_plain(state[key]) for key in ("loops", "told", "waiting"))
-        sound = isinstance(waiting, list) and all(isinstance(each, tuple) for each in waiting)
-        if not sound or any(len(each) != 3 for each in waiting):
-            raise InputError("this is not the state of a guard: its calls are no calls")
+        valid = isinstance(waiting, list) and all(isinstance(each, tuple) for each in waiting)
+        if not valid or any(len(each) != 3 for each in waiting):
+            raise InputError("this is not the state of a guard: its tool calls are malformed")
         if not isinstance(loops, LoopStream) or not isinstance(told, dict):
-            raise InputError("this is not the state of a guard: it knows no loops")
+            raise InputError("this is not the state of a guard: it has no loop detector")
         if self._collapse:
             stream, texts, last = from_plain(state["collapse"])
             self._collapse.stream, self._collapse.texts, self._collapse.last = stream, texts, last
-        self._loops, self._waiting, self._told = loops, waiting, told
+        self._loops, self._waiting, self._nudged = loops, waiting, told
 
-    def _answer(self, result: Result) -> None:
+    def _add_result(self, result: Result) -> None:
         named = [waiting for waiting in self._waiting if waiting[0] == result.call]
         found = next(iter(named or (self._waiting if result.call is None else [])), None)
         if found is not None:
@@ -210,10 +213,10 @@ class Guard:
             return None
         loop = going_on[0]
         more = self._loops.repeats_since(loop)
-        told = self._told.get(_known_by(loop))
-        spent = more >= PATIENCE if told is None else more - told >= PATIENCE_AFTER_NUDGE
+        nudged = self._nudged.get(_identify(loop))
+        spent = more >= PATIENCE if nudged is None else more - nudged >= PATIENCE_AFTER_NUDGE
         level: Literal["notice", "nudge", "stop"] = "stop" if spent else "nudge"
-        # The excerpt is text of a model or a tool: it can't end its own quotation.
+        # The excerpt is untrusted text: it must not close its own quotation.
         quoted = loop.excerpt.translate(QUOTATION).rstrip(".")
         rules = (n for name, n in self._tools.items() if loop.excerpt.startswith(f"{name} "))
         least = next(rules, 0) or 0 if loop.level == "verdict" else 0
@@ -226,7 +229,7 @@ class Guard:
 
 
 class _Collapse:
-    """The collapse detector, fed with the similarities of each new turn to the last ones."""
+    """The collapse detector, fed with each turn's similarities to the last ones."""
 
     def __init__(self, detector: Detector, encoder: "Encoder | None") -> None:
         needs = detector.needs
@@ -236,7 +239,7 @@ class _Collapse:
         self._similarities: Callable[[list[str]], tuple[float, ...]] = lambda texts: ()
         if not needs.lags:
             return
-        # Imported here: a guard by words and calls alone needs no numpy.
+        # Imported here: without vectors a guard needs no numpy.
         from chimeralab.detection.measure import GuardBand, lag_similarities  # noqa: PLC0415
         from chimeralab.embedding.encoder import default_encoder  # noqa: PLC0415
 
@@ -245,7 +248,7 @@ class _Collapse:
 
         def similarities(texts: list[str]) -> tuple[float, ...]:
             table = lag_similarities(opened.encode(texts).vectors, needs.lags)
-            band.sharpen(texts, table)
+            band.recompute(texts, table)
             return tuple(table[-1].tolist())
 
         self._similarities = similarities
@@ -261,23 +264,23 @@ class _Collapse:
 
 
 def _read(message: Any) -> ChatMessage:
-    """A plain message at once; any other, or one that is malformed, by what knows them all."""
+    """Read a plain chat message directly, and any other with the readers."""
     if isinstance(message, dict) and "role" in message and not {"type", "lc"} & message.keys():
         with suppress(Unreadable):
             return parse_message(message, "message")
-    # Imported here: it brings every format of logs, which a guard in a hook has no time for.
+    # Imported here: it imports every log format, which is too slow for a guard in a hook.
     from chimeralab.readers.memory import parse_any_message  # noqa: PLC0415
 
     return parse_any_message(message)
 
 
-def _known_by(loop: Loop) -> Loop:
-    """A loop without what may change while it goes on."""
+def _identify(loop: Loop) -> Loop:
+    """A loop without the fields that change while it goes on."""
     return replace(loop, kind="", period=0, ended=None, score=0.0)
 
 
 def _tool_rules(tools: Tools) -> dict[str, int | None]:
-    """How many identical calls of a tool make a loop; None where it is ignored."""
+    """The number of identical calls that make a loop, by tool; None for an ignored tool."""
     rules: dict[str, int | None] = {}
     for name, setting in tools.items():
         repeats = setting.get("repeats") if isinstance(setting, Mapping) else None
@@ -287,22 +290,30 @@ def _tool_rules(tools: Tools) -> dict[str, int | None]:
             rules[name] = repeats
         else:
             raise InputError(
-                f"tools[{name!r}] is {setting!r}; it takes 'ignore' or {{'repeats': N}} from 2 on"
+                f"tools[{name!r}] is {setting!r}; expected 'ignore' or {{'repeats': N}} with N >= 2"
             )
     return rules
 
 
-# A state is loaded from plain JSON values: nothing but these classes of ours is made.
-_ROWS = {cls.__name__: cls for cls in (Call, Loop, Made, Signal, LockedRule, Loops)}
+# A state is loaded from JSON, so only these classes can be instantiated.
+_ROWS = {cls.__name__: cls for cls in (Call, Loop, CallRecord, Signal, LockedRule, Loops)}
 _OBJECTS = {
     cls.__name__: cls
-    for cls in (CallLog, HeardMessage, LockedStream, LoopStream, LoopingTurns, Sum, TextMemory)
+    for cls in (
+        CallLog,
+        Cusum,
+        LockedStream,
+        LoopStream,
+        LoopingTurnsStream,
+        SpokenMessage,
+        TextMemory,
+    )
 }
 _LISTS: dict[str, Any] = {cls.__name__: cls for cls in (tuple, list, set, frozenset, MessageWords)}
 
 
 def to_plain(value: Any) -> Any:
-    """A value of the guard's as JSON can hold it."""
+    """Convert a value of the guard's state to JSON values."""
     name = type(value).__name__
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -318,11 +329,11 @@ def to_plain(value: Any) -> Any:
         return {"deque": value.maxlen, "items": [to_plain(item) for item in value]}
     if name in _LISTS:
         return {"list": name, "items": [to_plain(item) for item in value]}
-    raise InputError(f"a guard with a {name} of your own can't be saved")
+    raise InputError(f"a guard with a {name} can't be saved: only built-in detectors can")
 
 
 def from_plain(plain: Any) -> Any:
-    """The value that `to_plain` wrote; refuses what it did not write."""
+    """Load a value that `to_plain` wrote; refuse anything else."""
     if not isinstance(plain, dict):
         return plain
     try:
@@ -336,8 +347,8 @@ def from_plain(plain: Any) -> Any:
         if "row" in plain:
             return _ROWS[plain["row"]](**cells)
         cls: Any = _OBJECTS[plain["object"]]
-        made = cls.__new__(cls)
-        vars(made).update(cells)
+        loaded = cls.__new__(cls)
+        vars(loaded).update(cells)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"this is not the state of a guard ({error!r})") from None
-    return made
+    return loaded

@@ -1,20 +1,31 @@
-"""Judging conversations: both detectors on whatever holds one, on a frame of them, or on a log."""
+"""Judge conversations with both detectors: one, a frame of them, or a log."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from chimeralab import readers
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Seam
-from chimeralab.core.records import Detection, Trajectory, Turn
+from chimeralab.core.records import (
+    Caveat,
+    Detection,
+    Episode,
+    Evidence,
+    Trajectory,
+    Turn,
+    TurnTrace,
+)
+from chimeralab.core.text import replace_surrogates
 from chimeralab.core.verdict_rows import verdict_frame
 from chimeralab.detection.locked import LOCKED, LockedRule
 from chimeralab.detection.loops import LOOPS, Loops, find_loops, has_text
-from chimeralab.detection.measure import GuardBand, Vectors, encoded
+from chimeralab.detection.measure import GuardBand, Vectors, encode_batches
 from chimeralab.detection.screen import Screen
-from chimeralab.detection.seam import Detector, Needs, Observation
-from chimeralab.detection.verdict import NO_COLLAPSE, judge_collapse
+from chimeralab.detection.seam import Detector, Needs, Observation, Signal
+from chimeralab.detection.verdict import CAVEATS
 from chimeralab.detection.words import is_blank
 from chimeralab.readers.memory import DataFrame, is_frame, parse_conversation, parse_frame
 
@@ -22,7 +33,7 @@ if TYPE_CHECKING:
     from chimeralab.embedding.encoder import Encoder
 
 DETECTORS: dict[str, type[Detector]] = {"locked": LockedRule, "loops": Loops}
-"""The detectors that a plan names; one of a user's own needs no entry."""
+"""The detectors that a plan can name; plug-ins need no entry."""
 SEAM = Seam(
     "start",
     {
@@ -38,15 +49,30 @@ NO_DETECTOR: Mapping[str, Any] = {
     "settings": {},
 }
 NO_ENCODER = {"model": None, "sha256": None, "precision": None}
+EXCERPT = 80
 
-# Messages may also be objects: LangChain's, or those that the SDK of a provider returns.
+NO_COLLAPSE: Mapping[str, Any] = {
+    "at_risk_turns": 0,
+    "collapsed": (),
+    "collapsed_turns": None,
+    "collapse_rate": None,
+    "at_risk_rate": None,
+    "first_collapse_turn": None,
+    "episodes": (),
+    "evidence": (),
+    "warnings": (),
+    "reason": "no collapse verdict: it needs vectors, and none were wanted",
+}
+"""The fields of a verdict without a collapse detector."""
+
+# Messages may also be objects of LangChain or of a provider's SDK.
 Conversation = Trajectory | Sequence[str | Turn | Mapping[str, Any] | Any]
 
 
 class Judge:
-    """Both detectors, ready to judge conversations; where one is None, the other judges alone.
+    """Both detectors, or one of them, ready to judge conversations.
 
-    An encoder is opened only if the collapse detector asks for similarities.
+    An encoder is opened only if the collapse detector needs similarities.
     """
 
     def __init__(
@@ -63,13 +89,13 @@ class Judge:
         self.encoder: Encoder | None = None
         self.band: GuardBand | None = None
         if detector is not None and detector.needs.lags:
-            from chimeralab.embedding.encoder import default_encoder  # noqa: PLC0415 - as above
+            from chimeralab.embedding.encoder import default_encoder  # noqa: PLC0415 - slow to import
 
             self.encoder = (open_encoder or default_encoder)()
             self.band = GuardBand(self.encoder, detector.needs.cutoffs)
 
     def judge(self, trajectories: Iterable[Trajectory]) -> Iterator[tuple[Trajectory, Detection]]:
-        """Judge conversations as they come, some thousand messages at a time."""
+        """Judge a stream of conversations, about a thousand turns at a time."""
         screen = Screen(self.loops) if self.loops else None
         skip_blank = self.detector is not None and self.detector.needs.skip_blank
         used: dict[str, Any] = {
@@ -77,11 +103,13 @@ class Judge:
             "encoder": self.encoder.describe() if self.encoder else NO_ENCODER,
             "loop_detector": self.loops.describe() if self.loops else None,
         }
-        groups = encoded(trajectories, self.encoder, speaker=self._speaker, skip_blank=skip_blank)
-        for group in groups:
-            said = ([turn.text for turn in talk.turns if has_text(turn)] for talk, *_ in group)
-            words = screen.hear(said) if screen else iter(())
-            for talk, positions, judged, vectors, cut in group:
+        batches = encode_batches(
+            trajectories, self.encoder, speaker=self._speaker, skip_blank=skip_blank
+        )
+        for batch in batches:
+            texts = ([turn.text for turn in talk.turns if has_text(turn)] for talk, *_ in batch)
+            messages = screen.screen(texts) if screen else iter(())
+            for talk, positions, judged, vectors, truncated in batch:
                 fields = talk.metadata.items()
                 detection = Detection(
                     id=talk.id,
@@ -89,34 +117,127 @@ class Judge:
                     judged=judged,
                     turns=len(positions),
                     positions=positions,
-                    # The fields one can group by. Nested ones stay in the log they came from.
+                    # The fields to group by; nested ones stay in the log.
                     metadata={k: v for k, v in fields if isinstance(v, str | int | float | bool)},
                     **used,
-                    **self._collapse(talk, positions, vectors, int(cut.sum())),
-                    **(find_loops(talk.turns, words, self.loops) if self.loops else {}),
+                    **self._judge_collapse(talk, positions, vectors, int(truncated.sum())),
+                    **(find_loops(talk.turns, messages, self.loops) if self.loops else {}),
                 )
                 yield talk, detection
 
-    def _collapse(
-        self, talk: Trajectory, positions: Sequence[int], vectors: Vectors, cut: int
+    def _judge_collapse(
+        self, talk: Trajectory, positions: Sequence[int], vectors: Vectors, truncated: int
     ) -> Mapping[str, Any]:
-        """The fields of a verdict that say whether a conversation collapsed."""
+        """The fields of a verdict about collapse."""
         if self.detector is None:
             return NO_COLLAPSE
         turns = [talk.turns[n - 1] for n in positions]
         lags: list[list[float]] = [[]] * len(turns)
         if self.band:
-            least = self.detector.needs.lags
-            lags = self.band.similarities(turns, vectors, least).tolist()
-        seen = [
+            lags = self.band.similarities(turns, vectors, self.detector.needs.lags).tolist()
+        observations = [
             Observation(turn, tuple(row), is_blank(turn.text))
             for turn, row in zip(turns, lags, strict=True)
         ]
-        return judge_collapse(self.detector, seen, positions, cut, trace=self._trace)
+        signals = self.detector.judge(observations)
+        fields = summarise_signals(self.detector, observations, signals, truncated)
+        if self._trace:
+            fields["trace"] = tuple(_trace(observations, signals, positions))
+        return fields
+
+
+def summarise_signals(
+    detector: Detector,
+    observations: Sequence[Observation],
+    signals: Sequence[Signal],
+    truncated: int,
+) -> dict[str, Any]:
+    """Rates, episodes, evidence and caveats of the judged turns."""
+    needs, total = detector.needs, len(signals)
+    collapsed = tuple(signal.turn for signal in signals if signal.collapsed)
+    at_risk = max(0, total - needs.first_turn_at_risk + 1)
+    enough = total >= needs.turns
+    counts = {
+        "blank_turns": sum(each.blank for each in observations),
+        "truncated_turns": truncated,
+        "repaired_turns": sum(
+            replace_surrogates(each.turn.text) != each.turn.text for each in observations
+        ),
+        "longer_cycle": detector.cycles_missed(observations, signals),
+    }
+    return {
+        "at_risk_turns": at_risk if enough else 0,
+        "collapsed": collapsed,
+        "collapsed_turns": len(collapsed) if enough else None,
+        "collapse_rate": len(collapsed) / total if enough else None,
+        "at_risk_rate": len(collapsed) / at_risk if enough else None,
+        "first_collapse_turn": collapsed[0] if collapsed else None,
+        "episodes": tuple(_episodes(collapsed)),
+        "evidence": tuple(_evidence(observations, signals)),
+        "warnings": tuple(
+            Caveat(code, n, f"{n} {'turn' if n == 1 else 'turns'} {CAVEATS[code]}")
+            for code, n in counts.items()
+            if n
+        ),
+        "reason": None
+        if enough
+        else f"no verdict: {total} judged turns, and the rule needs {needs.turns}",
+    }
+
+
+def _episodes(collapsed: Sequence[int]) -> Iterator[Episode]:
+    if not collapsed:
+        return
+    breaks = [(a, b) for a, b in pairwise(collapsed) if b != a + 1]
+    starts = [collapsed[0], *(b for _, b in breaks)]
+    ends = [*(a for a, _ in breaks), collapsed[-1]]
+    yield from (Episode(start, end) for start, end in zip(starts, ends, strict=True))
+
+
+def _evidence(observations: Sequence[Observation], signals: Sequence[Signal]) -> Iterator[Evidence]:
+    for signal, (turn, lags, _) in zip(signals, observations, strict=True):
+        if not signal.collapsed or signal.repeats is None:
+            continue
+        back = signal.turn - signal.repeats
+        text = " ".join(turn.text.split())
+        yield Evidence(
+            turn=signal.turn,
+            repeats=signal.repeats,
+            similarity=_none_if_nan(lags[back - 1]) if 0 < back <= len(lags) else None,
+            excerpt=text if len(text) <= EXCERPT else text[: EXCERPT - 1] + "…",
+        )
+
+
+def _trace(
+    observations: Sequence[Observation], signals: Sequence[Signal], positions: Sequence[int]
+) -> Iterator[TurnTrace]:
+    last_turn: dict[str | None, int] = {}
+    for signal, each, position in zip(signals, observations, positions, strict=True):
+        speaker = each.turn.speaker
+        back = signal.turn - last_turn.get(speaker, signal.turn)
+        last_turn[speaker] = signal.turn
+        lags = tuple(map(_none_if_nan, each.lags))
+        yield TurnTrace(
+            turn=signal.turn,
+            position=position,
+            speaker=speaker,
+            s1=lags[0] if lags else None,
+            s2=lags[1] if lags else None,
+            period1=signal.period1,
+            period2=signal.period2,
+            run=signal.run,
+            collapsed=signal.collapsed,
+            lags=lags,
+            same_speaker=lags[back - 1] if 0 < back <= len(lags) else None,
+        )
+
+
+def _none_if_nan(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 class Results(list[Detection]):
-    """The verdicts on several conversations; made of those of `detect_all` or `detect_file`, too.
+    """A list of verdicts, such as those of `detect_all` or `detect_file`.
 
     >>> found = Results(detect_all([["Once more."] * 6, ["Well."] * 2], detector=None))
     >>> [each.looping for each in found]
@@ -124,7 +245,7 @@ class Results(list[Detection]):
     """
 
     def to_pandas(self) -> Any:
-        """A pandas frame with a row for each, or per turn where there are traces."""
+        """A pandas frame with a row per conversation, or per turn if there are traces."""
         return verdict_frame(self)
 
 
@@ -155,12 +276,12 @@ def detect(
 def detect(conversation: Conversation | DataFrame, **settings: Any) -> Detection | Results:
     """Judge a conversation: its texts or messages in order, or a `Trajectory`.
 
-    Messages are dicts (OpenAI, Anthropic and the other formats of logs), objects of LangChain or
-    of a provider, or `Turn` records. A pandas or polars DataFrame is a table of conversations, so
-    it gives a list of verdicts, `Results`.
+    Messages are dicts (of OpenAI, Anthropic and the other log formats), objects of LangChain or of
+    a provider's SDK, or `Turn` records. A pandas or polars DataFrame holds several conversations
+    and gives `Results`, a list of verdicts.
 
-    Both detectors are run. With ``detector=None`` there are no vectors, and words and tool calls
-    alone say whether it loops; with ``loops=None`` there is the collapse verdict alone.
+    Both detectors run. ``detector=None`` leaves out the collapse verdict and its vectors;
+    ``loops=None`` leaves out the loop detector.
 
     >>> found = detect(["What now?"] + ["Let me check that again."] * 7)
     >>> found.collapsed, found.loops[0].kind, found.loops[0].began, found.loops[0].noticed
@@ -180,7 +301,7 @@ def detect_file(  # noqa: PLR0913
     loops: Loops | None = LOOPS,
     trace: bool = False,
 ) -> Iterator[Detection]:
-    """Judge every conversation of a log file or a folder of them, one after another."""
+    """Judge every conversation of a log file, or of a folder of logs."""
     trajectories = readers.read_all([path], format=format)
     return detect_all(trajectories, speaker=speaker, detector=detector, loops=loops, trace=trace)
 
@@ -194,9 +315,9 @@ def detect_all(  # noqa: PLR0913
     encoder: "Encoder | None" = None,
     trace: bool = False,
 ) -> Iterator[Detection]:
-    """Judge conversations as they come, in constant memory; each may be what `detect` takes."""
-    given = (lambda: encoder) if encoder else None
-    judge = Judge(detector, loops, given, speaker=speaker, trace=trace)
+    """Judge a stream of conversations in constant memory; each is anything `detect` takes."""
+    open_encoder = (lambda: encoder) if encoder else None
+    judge = Judge(detector, loops, open_encoder, speaker=speaker, trace=trace)
     for _, detection in judge.judge(_trajectories(conversations)):
         yield detection
 
@@ -208,7 +329,7 @@ def _trajectories(conversations: Any) -> Iterator[Trajectory]:
     if isinstance(conversations, str | bytes | Mapping | Trajectory):
         raise InputError(
             f"detect_all takes several conversations, not a {type(conversations).__name__};"
-            " detect judges one"
+            " use detect for one"
         )
     for number, each in enumerate(conversations, start=1):
         yield parse_conversation(each, f"conversation-{number}")

@@ -1,26 +1,26 @@
 """The locked collapse detector: similarity to the last two turns, sustained for three turns.
 
-A turn is periodic when it is close to the turn before it (s1) or to the one before that (s2). A
-turn is collapsed when it ends a run of `window` periodic turns and has drifted little. Thresholds
-are preregistered; the named readings are the places where the preregistration leaves room.
+A turn is periodic when it is close to the turn before it (s1) or to the one before that (s2). It is
+collapsed when it ends a run of `window` periodic turns and its drift is low. The thresholds are
+preregistered; where the preregistration is ambiguous, each reading has a name.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import cutoff
 from chimeralab.core.records import Record
 from chimeralab.detection.seam import Cutoff, Detector, Needs, Observation, Signal, docstring_of
 
-# 1 - 0.90 <= 0.10 is false in binary arithmetic: all tests are written on s, with this slack.
+# 1 - 0.90 <= 0.10 is false in binary arithmetic, so every test compares s, with this slack.
 TOLERANCE = 1e-9
 
 FIRST_FLAGGED_TURN = 3
 
-LOOKS_BACK = "it marks turns that have passed; use marking='causal'"
+NOT_LIVE = "it marks turns that have passed; use marking='causal'"
 
 Sustain = Literal["either", "same"]
 DriftTest = Literal["matched", "both", "either"]
@@ -35,17 +35,6 @@ READINGS: dict[str, tuple[str, ...]] = {
 }
 
 
-class Lags(NamedTuple):
-    """What the detector sees of one turn: its similarity to the last turn and to the one before.
-
-    NaN stands where there is no such turn.
-    """
-
-    s1: float
-    s2: float
-    blank: bool = False
-
-
 def _check_range(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
         raise InputError(f"{name} is {value}; it takes a number from {low:g} to {high:g}")
@@ -53,7 +42,7 @@ def _check_range(name: str, value: float, low: float, high: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LockedRule(Record, Detector):
-    """Settings of the detector. The defaults are the locked operating point."""
+    """The locked rule; its defaults are the preregistered operating point."""
 
     s1: float = 0.92
     s2: float = 0.90
@@ -97,7 +86,7 @@ class LockedRule(Record, Detector):
 
     @property
     def thresholds(self) -> "LockedRule | None":
-        """Itself; a subclass may follow another rule, which the grid of thresholds is not about."""
+        """Itself; a subclass may follow a rule that the grid of thresholds does not cover."""
         return self if type(self) is LockedRule else None
 
     @property
@@ -108,7 +97,7 @@ class LockedRule(Record, Detector):
             turns=self.turns_needed,
             first_turn_at_risk=self.first_turn_at_risk,
             skip_blank=self.empty == "skip",
-            why_not_live=None if self.marking == "causal" else LOOKS_BACK,
+            why_not_live=None if self.marking == "causal" else NOT_LIVE,
         )
 
     def describe(self) -> dict[str, Any]:
@@ -116,13 +105,13 @@ class LockedRule(Record, Detector):
 
     @property
     def drift_redundant(self) -> bool:
-        """Whether the drift test can never fail on a periodic turn, as at the locked point."""
+        """Whether no periodic turn can fail the drift test, as at the locked operating point."""
         s1, s2 = 1 - self.d1 - TOLERANCE, 1 - self.d2 - TOLERANCE
         return self.drift != "both" and self.s1 >= s1 and self.s2 >= s2
 
     @property
     def turns_needed(self) -> int:
-        """A shorter conversation gets no verdict."""
+        """The number of judged turns that a verdict requires."""
         return FIRST_FLAGGED_TURN + self.window - 1
 
     @property
@@ -136,25 +125,27 @@ class LockedRule(Record, Detector):
         return tuple(Cutoff(lag, value) for lag, value in by_lag)
 
     def start(self) -> "LockedStream":
-        """A stream that judges turn by turn. It marks causally: live, nothing can look back."""
+        """Open a stream, which always marks causally: it can't change past turns."""
         return LockedStream(self)
 
-    def judge(self, seen: Iterable[Lags | Observation]) -> list[Signal]:
+    def judge(self, observations: Iterable[Observation]) -> list[Signal]:
         """Judge a whole conversation.
 
-        >>> [signal.turn for signal in LOCKED.judge([Lags(1.0, 1.0)] * 6) if signal.collapsed]
+        >>> from chimeralab import Turn
+        >>> same = Observation(Turn("Again."), (1.0, 1.0))
+        >>> [signal.turn for signal in LOCKED.judge([same] * 6) if signal.collapsed]
         [5, 6]
         """
         stream = self.start()
-        signals = [stream.update(each) for each in seen]
-        return _look_back(self, signals) if self.marking == "retroactive" else signals
+        signals = [stream.update(each) for each in observations]
+        return _mark_whole_runs(self, signals) if self.marking == "retroactive" else signals
 
-    def cycles_missed(self, seen: Sequence[Observation], signals: Sequence[Signal]) -> int:
-        """Turns in a sustained repetition at a lag that the rule can't see, not collapsed."""
+    def cycles_missed(self, observations: Sequence[Observation], signals: Sequence[Signal]) -> int:
+        """The number of turns that repeat at a lag of 3 or more and are not collapsed."""
         longest = 0
-        for lag in range(2, len(seen[0].lags) if seen else 0):
+        for lag in range(2, len(observations[0].lags) if observations else 0):
             run = repeats = 0
-            for each, signal in zip(seen, signals, strict=True):
+            for each, signal in zip(observations, signals, strict=True):
                 run = run + 1 if each.lags[lag] >= self.s2 and not signal.collapsed else 0
                 repeats += run >= self.window
             longest = max(longest, repeats)
@@ -167,15 +158,14 @@ Locked = LockedRule
 
 
 class LockedStream:
-    """Judges one conversation as it goes on."""
+    """The locked rule, turn by turn."""
 
     def __init__(self, settings: LockedRule) -> None:
         self._settings = settings
         self._turn = 0
         self._run = self._run1 = self._run2 = 0
 
-    def update(self, seen: Lags | Observation, /) -> Signal:
-        """Take the next turn and say whether it is collapsed."""
+    def update(self, seen: Observation, /) -> Signal:
         settings = self._settings
         self._turn += 1
         period1 = period2 = False
@@ -188,38 +178,38 @@ class LockedStream:
         self._run2 = self._run2 + 1 if period2 else 0
         run = max(self._run1, self._run2) if settings.sustain == "same" else self._run
         signal = Signal(self._turn, seen.s1, seen.s2, period1, period2, self._run)
-        return _marked(signal, run >= settings.window and _drift_is_low(settings, signal))
+        return _mark(signal, run >= settings.window and _drift_is_low(settings, signal))
 
 
-def _marked(signal: Signal, collapsed: bool) -> Signal:
-    """The signal with its verdict, and of the two turns before, the one that it repeats."""
+def _mark(signal: Signal, collapsed: bool) -> Signal:
+    """Add the verdict to a signal, and which of the two turns before it repeats."""
     nearer = signal.period1 and (not signal.period2 or signal.s1 >= signal.s2)
     repeats = signal.turn - (1 if nearer else 2) if collapsed else None
     return signal._replace(collapsed=collapsed, repeats=repeats)
 
 
-def _drift_is_low(settings: LockedRule, seen: Signal) -> bool:
-    low1 = seen.s1 >= 1 - settings.d1 - TOLERANCE
-    low2 = seen.s2 >= 1 - settings.d2 - TOLERANCE
+def _drift_is_low(settings: LockedRule, signal: Signal) -> bool:
+    low1 = signal.s1 >= 1 - settings.d1 - TOLERANCE
+    low2 = signal.s2 >= 1 - settings.d2 - TOLERANCE
     if settings.drift == "both":
         return low1 and low2
     if settings.drift == "either":
         return low1 or low2
-    return (seen.period1 and low1) or (seen.period2 and low2)
+    return (signal.period1 and low1) or (signal.period2 and low2)
 
 
-def _look_back(settings: LockedRule, signals: list[Signal]) -> list[Signal]:
-    """Mark the whole of every run that was sustained, not only its turns from the third on."""
+def _mark_whole_runs(settings: LockedRule, signals: list[Signal]) -> list[Signal]:
+    """Mark every sustained run from its first turn on, not only from the one that completes it."""
     if settings.sustain == "either":
         sustained = _long_runs([s.period1 or s.period2 for s in signals], settings.window)
     else:
         sustained = _long_runs([s.period1 for s in signals], settings.window)
         sustained |= _long_runs([s.period2 for s in signals], settings.window)
-    return [_marked(s, s.turn in sustained and _drift_is_low(settings, s)) for s in signals]
+    return [_mark(s, s.turn in sustained and _drift_is_low(settings, s)) for s in signals]
 
 
 def _long_runs(flags: list[bool], window: int) -> set[int]:
-    """The turns (from 1) that lie in a run of at least `window` flags."""
+    """The turns, from 1, in runs of at least `window` flags."""
     turns: set[int] = set()
     for flag, run in groupby(enumerate(flags, start=1), key=lambda item: item[1]):
         members = [turn for turn, _ in run]

@@ -1,8 +1,9 @@
-"""The loop detector: is it going round in circles, since when, and what repeats?
+"""The loop detector: does a conversation go in circles, since when, and what repeats?
 
-Each message gives evidence from 0 to 1 that it repeats earlier ones. A running sum of it, less what
-a healthy message may have, says when a stretch counts as a loop: four identical messages do, one
-accident does not. Courtesy, each speaker by itself and tool calls have sums of their own.
+Each message gives evidence from 0 to 1 that it repeats earlier ones (`evidence`), and each tool
+call that it brings nothing new (`calls`). A CUSUM (Page 1954) adds up the evidence less what a
+healthy message may have, and marks a stretch as a loop: four identical messages are one, a single
+coincidence is not. Courtesy, paraphrase, each speaker and tool calls have sums of their own.
 """
 
 from collections import Counter, deque
@@ -11,50 +12,57 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from chimeralab.core.records import RESULT_ROLES, Call, Loop, Record, Turn, role_of_turn
-from chimeralab.detection.calls import CallLog, as_told
-from chimeralab.detection.evidence import NOTHING, TextEvidence, TextMemory, Weighed
+from chimeralab.detection.calls import CallLog, format_arguments
+from chimeralab.detection.evidence import (
+    NOTHING,
+    LoopEvidence,
+    TextEvidence,
+    TextMemory,
+    strongest,
+)
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.seam import Detector, Needs, Observation, Signal
-from chimeralab.detection.words import HeardMessage
+from chimeralab.detection.words import SpokenMessage
 
 EXCERPT = 80
 ROUNDING = 1e-9
-WARMTH = 0.05  # evidence per message that leaves the score as it is
-IDENTICAL_CALLS = 3  # make a loop, unless a tool has a number of its own
-FOURTH = 2.35  # what the fourth identical message has added up to, as the third identical call
+COOLING = 0.05  # evidence per message at which the score stays the same
+IDENTICAL_CALLS = 3  # a loop, unless a tool has a number of its own
+CALL_HEAT = 2.35  # of the third identical call: what four identical messages add up to
 # Fitted to the share of stuck conversations: benchmarks/validity/loop_score.py
 HALF_WAY, STEEPNESS = 1.62, 1.3
 
 
 @dataclass(frozen=True, slots=True)
 class Loops(Record, Detector):
-    """The settings of the loop detector. The defaults are `loops-1`; whatever differs is marked.
+    """The settings of the loop detector. The defaults are `loops-1`; changed ones are reported.
 
-    Pairs of `low` and `high` are ramps: evidence is 0 up to the one and 1 from the other on.
+    Pairs of `low` and `high` are ramps: evidence is 0 up to `low` and 1 from `high` on. `evidence`
+    explains the rules.
     """
 
-    window: int = 32  # messages looked back
-    twin_low: float = 0.15  # three-word runs shared with one earlier message
+    window: int = 32  # earlier messages that are compared
+    twin_low: float = 0.15  # trigrams shared with one earlier message
     twin_high: float = 0.45
     order_low: float = 0.60  # words in the same order, the mean of the three nearest messages
     order_high: float = 0.80
-    frame_low: float = 0.22  # words that stand in the last two messages too, around a slot
+    frame_low: float = 0.22  # words of a template that the last two messages have too
     frame_high: float = 0.35
-    frame: float = 0.70  # evidence of one frame with ever new fillings
-    words_low: float = 0.38  # words shared, the mean of the three nearest messages
+    frame: float = 0.70  # evidence of a template with new fillings
+    words_low: float = 0.38  # stems shared, the mean of the three nearest messages
     words_high: float = 0.60
     fresh_low: float = 0.30  # new content words that weaken a paraphrase, and that refute it
     fresh_high: float = 0.60
-    short: int = 4  # a message of fewer words weighs less
+    short: int = 4  # words; a shorter message weighs less
     short_weight: float = 0.75
-    progress: float = 0.30  # weight of a repeat after a tool has brought something new
-    courtesy: float = 0.65  # evidence of an empty courteous message after another one
+    progress: float = 0.30  # weight of a repeat after news from a tool
+    courtesy: float = 0.65  # evidence of a message that is nothing but courtesy, after another
     reply: float = 0.60  # weight of a short answer to something new
-    own_words: int = 6  # a speaker's own loop is made of messages of so many words
+    own_words: int = 6  # words; a shorter message is not part of its speaker's own loop
     drift: float = 0.30  # evidence that a healthy message may have
-    on: float = 1.6  # the sum at which a loop is noticed; it ends at half of it
-    cap: float = 2.0
-    calls: int = 16  # tool calls looked back
+    on: float = 1.6  # the sum at which a loop is noticed; it ends at half of that
+    cap: float = 2.0  # the largest sum, so that a loop ends soon after the last repeat
+    calls: int = 16  # earlier tool calls that are compared
 
     @property
     def name(self) -> str:
@@ -76,22 +84,22 @@ class Loops(Record, Detector):
     def needs(self) -> Needs:
         return Needs()
 
-    def start(self) -> "LoopingTurns":
-        return LoopingTurns(self)
+    def start(self) -> "LoopingTurnsStream":
+        return LoopingTurnsStream(self)
 
 
 LOOPS = Loops()
 
 
 class DetectorPair(NamedTuple):
-    """What judges collapse and what judges loops; None where nobody asks for it."""
+    """The collapse detector and the loop detector to run; None for one that is not wanted."""
 
     collapse: Detector | None = LOCKED
     loops: Loops | None = LOOPS
 
 
 def resolve_loops(detector: Detector | None) -> Loops:
-    """The loop detector to use beside another: the same where that is one with its own settings.
+    """The loop detector to run alongside a collapse detector, or that one if it detects loops.
 
     >>> resolve_loops(Loops(window=8)).window, resolve_loops(None) is LOOPS
     (8, True)
@@ -99,11 +107,10 @@ def resolve_loops(detector: Detector | None) -> Loops:
     return detector if isinstance(detector, Loops) else LOOPS
 
 
-class Sum:
-    """Adds up evidence less the drift; on from a threshold, off at half of it.
+class Cusum:
+    """A sum of evidence less the drift, on from a threshold until it falls to half of it.
 
-    It remembers at which message it left zero and which earlier message that one resembled: there
-    a loop began.
+    A loop began where the sum left zero, at the earlier message that this one repeats.
     """
 
     def __init__(self, settings: Loops, level: str, stream: str) -> None:
@@ -115,30 +122,30 @@ class Sum:
         self.kinds: dict[str, int] = {}
         self.periods: deque[int] = deque(maxlen=8)
 
-    def add(self, number: int, seen: Weighed) -> None:
-        """Take in the evidence of message `number`."""
-        if seen.evidence > self._settings.drift + ROUNDING:
-            self._note(number, seen)
-        self._move(self.value + seen.evidence - self._settings.drift)
+    def add(self, number: int, found: LoopEvidence) -> None:
+        """Add the evidence of message `number`."""
+        if found.strength > self._settings.drift + ROUNDING:
+            self._record(number, found)
+        self._set(self.value + found.strength - self._settings.drift)
 
-    def rise(self, number: int, seen: Weighed) -> None:
-        """Take in evidence that is a sum already, and that fades when nothing follows."""
-        if seen.evidence:
-            self._note(number, seen)
-        self._move(max(seen.evidence, self.value - self._settings.drift))
+    def raise_to(self, number: int, found: LoopEvidence) -> None:
+        """Raise the sum to evidence that is a sum already, such as a count of identical calls."""
+        if found.strength:
+            self._record(number, found)
+        self._set(max(found.strength, self.value - self._settings.drift))
 
-    def _note(self, number: int, seen: Weighed) -> None:
+    def _record(self, number: int, found: LoopEvidence) -> None:
         if self.value <= ROUNDING:
             self.left_zero = number
-            self.first = seen.near[0] if seen.near else number
+            self.first = found.near[0] if found.near else number
             self.kinds.clear()
             self.periods.clear()
         self.last = number
-        self.kinds[seen.kind] = self.kinds.get(seen.kind, 0) + 1
-        if seen.period:
-            self.periods.append(seen.period)
+        self.kinds[found.kind] = self.kinds.get(found.kind, 0) + 1
+        if found.period:
+            self.periods.append(found.period)
 
-    def _move(self, value: float) -> None:
+    def _set(self, value: float) -> None:
         s = self._settings
         self.value = min(s.cap, max(0.0, value))
         self.on = self.value >= s.on - ROUNDING or (self.on and self.value > s.on / 2)
@@ -153,32 +160,27 @@ class Sum:
 
     @property
     def began(self) -> int:
-        """The message that the first repeat resembled, but at most one period before it."""
+        """The message that the first repeat resembles, but at most one period before it."""
         return max(self.first, self.left_zero - self.period)
 
 
 def has_text(turn: Turn) -> bool:
-    """Whether somebody says something in a turn."""
+    """Whether a turn is spoken and not empty."""
     return turn.spoken and bool(turn.text.strip())
 
 
 def is_in_stream(turn: Turn, stream: str) -> bool:
-    """Whether a loop of a stream can be made of this message."""
+    """Whether a message can be part of a loop of this stream."""
     if stream == "calls":
         return bool(turn.calls)
     return has_text(turn) and stream in ("all", f"speaker:{turn.speaker}")
 
 
-def _strongest(*seen: Weighed) -> Weighed:
-    """Of what a message is evidence of, what says most."""
-    return max(seen, key=lambda each: each.evidence)
-
-
 class LoopStream:
-    """Judges one conversation as it goes on; what a message costs depends on the window alone.
+    """Judges one conversation message by message, in time that depends on the window alone.
 
-    Spoken messages and tool calls are numbered apart; `loops` speak of positions of messages.
-    `tools` says how many identical calls of a tool make a loop, or None where no number does.
+    Spoken messages and tool calls are numbered separately; `loops` name messages by position.
+    `tools` gives the number of identical calls of a tool that make a loop, None for never.
     """
 
     def __init__(
@@ -195,28 +197,25 @@ class LoopStream:
         self._heat: dict[str | None, float] = {}
         self._texts, self._text_positions = TextMemory(settings), [0]
         self._calls, self._call_positions = CallLog(settings.calls), [0]
-        self._repeating = Sum(settings, "verdict", "all")
-        self._polite = Sum(settings, "verdict", "all")
-        self._rewording = Sum(settings, "notice", "all")
-        self._speakers: dict[str, Sum] = {}
-        self._calling = Sum(settings, "verdict", "calls")
-        self._failing = Sum(settings, "notice", "calls")
+        self._repeats_sum = Cusum(settings, "verdict", "all")
+        self._courtesy_sum = Cusum(settings, "verdict", "all")
+        self._paraphrase_sum = Cusum(settings, "notice", "all")
+        self._speaker_sums: dict[str, Cusum] = {}
+        self._call_sum = Cusum(settings, "verdict", "calls")
+        self._failure_sum = Cusum(settings, "notice", "calls")
 
     def update(self, turn: Turn) -> list[int]:
-        """Take the next message, whoever says it.
+        """Take in the next message; return the positions of earlier ones that it repeats."""
+        return sorted(self.take(turn, SpokenMessage(turn.text) if has_text(turn) else None))
 
-        Gives the positions of earlier messages that it repeats, in a loop or not.
-        """
-        return sorted(self.take(turn, HeardMessage(turn.text) if has_text(turn) else None))
-
-    def take(self, turn: Turn, message: HeardMessage | None) -> set[int]:
-        """The same with the words of the message, if it says any."""
+    def take(self, turn: Turn, message: SpokenMessage | None) -> set[int]:
+        """`update` with the words of the message, if it has any."""
         self.position += 1
         self._repeated = set()
         if message is not None:
             self._judge_text(message, turn.speaker)
         elif not turn.spoken and role_of_turn(turn) in RESULT_ROLES:
-            self._texts.something_new |= self._calls.heard(turn.text)
+            self._texts.something_new |= self._calls.add_result(turn.text)
         for call in turn.calls:
             self.judge_call(call, self.position)
         return self._repeated
@@ -224,115 +223,115 @@ class LoopStream:
     @property
     def going_on(self) -> list[Loop]:
         """The loops that have not ended."""
-        return [self.loops[place] for place in self._going_on.values()]
+        return [self.loops[index] for index in self._going_on.values()]
 
     @property
     def steps(self) -> int:
-        """How many spoken messages and tool calls were judged."""
+        """The number of spoken messages and tool calls so far."""
         return self._texts.number + len(self._call_positions) - 1
 
     def repeats_since(self, loop: Loop) -> int:
-        """How many messages have repeated something since a loop was noticed."""
+        """The number of repeats since a loop was noticed."""
         return self._repeats[loop.level, loop.stream]
 
-    def _judge_text(self, message: HeardMessage, speaker: str | None) -> None:
-        said = message.text
-        seen = self._texts.weigh(message, speaker)
+    def _judge_text(self, message: SpokenMessage, speaker: str | None) -> None:
+        text = message.text
+        found = self._texts.weigh(message, speaker)
         self._text_positions.append(self.position)
-        repeated, reworded, polite, own, _ = seen
         if message.quiet:
-            if self._heat:  # else nothing was ever added
-                self._fade(speaker)
-            if not self._going_on:  # and no loop is noticed at a message that repeats nothing
+            if self._heat:  # else there is nothing to decay
+                self._decay(speaker)
+            if not self._going_on:  # a loop is never noticed at a quiet message
                 return
         else:
-            self._add(seen, speaker)
-        loudest = max(self._repeating, self._polite, key=lambda each: (each.on, each.value))
-        common = polite if loudest is self._polite else repeated
-        self._follow(loudest, said, common.near)
-        for each in self._speakers.values():
-            self._follow(each, said, own.near, hidden=loudest.on)
-        best = _strongest(repeated, reworded)
-        self._follow(self._rewording, said, best.near, hidden=loudest.on)
+            self._add(found, speaker)
+        louder = max(self._repeats_sum, self._courtesy_sum, key=lambda each: (each.on, each.value))
+        near = (found.courtesy if louder is self._courtesy_sum else found.repeat).near
+        self._follow(louder, text, near)
+        for each in self._speaker_sums.values():
+            self._follow(each, text, found.own.near, hidden=louder.on)
+        near = strongest(found.repeat, found.paraphrase).near
+        self._follow(self._paraphrase_sum, text, near, hidden=louder.on)
 
-    def _add(self, seen: TextEvidence, speaker: str | None) -> None:
-        """Add to the sums what a message is evidence of."""
-        repeated, reworded, polite, own, own_heat = seen
-        number, best = self._texts.number, _strongest(repeated, reworded)
-        if repeated.kind == "within-turn":
-            self._repeating.rise(number, repeated)
+    def _add(self, found: TextEvidence, speaker: str | None) -> None:
+        """Add the evidence of a message to the sums."""
+        number, any_repeat = self._texts.number, strongest(found.repeat, found.paraphrase)
+        if found.repeat.kind == "within-turn":
+            self._repeats_sum.raise_to(number, found.repeat)
         else:
-            self._repeating.add(number, repeated)
-        self._polite.add(number, polite)
-        self._rewording.add(number, best)
-        self._warm(None, best.evidence)
+            self._repeats_sum.add(number, found.repeat)
+        self._courtesy_sum.add(number, found.courtesy)
+        self._paraphrase_sum.add(number, any_repeat)
+        self._heat_up(None, any_repeat.strength)
         if speaker is not None:
-            self._warm(speaker, own_heat)
-            if speaker not in self._speakers:
-                self._speakers[speaker] = Sum(self.settings, "verdict", f"speaker:{speaker}")
-            self._speakers[speaker].add(number, own)
-        telling = _strongest(best, own, polite)
-        if telling.evidence > self.settings.drift + ROUNDING:
-            self._repeated.update(self._text_positions[n] for n in telling.near)
+            self._heat_up(speaker, found.own_heat)
+            if speaker not in self._speaker_sums:
+                own_sum = Cusum(self.settings, "verdict", f"speaker:{speaker}")
+                self._speaker_sums[speaker] = own_sum
+            self._speaker_sums[speaker].add(number, found.own)
+        best = strongest(any_repeat, found.own, found.courtesy)
+        if best.strength > self.settings.drift + ROUNDING:
+            self._repeated.update(self._text_positions[n] for n in best.near)
 
-    def _fade(self, speaker: str | None) -> None:
-        """Add nothing: what is less than it was can't raise a score, and what is 0 stays so."""
-        own = self._speakers.get(speaker) if speaker is not None else None
-        for each in (self._repeating, self._polite, self._rewording, own):
+    def _decay(self, speaker: str | None) -> None:
+        """Add no evidence; sums that are 0 stay so, and a falling sum can't raise the score."""
+        own = self._speaker_sums.get(speaker) if speaker is not None else None
+        for each in (self._repeats_sum, self._courtesy_sum, self._paraphrase_sum, own):
             if each is not None and (each.value or each.on):
                 each.add(self._texts.number, NOTHING)
         for name in {None, speaker}:
             if self._heat.get(name):
-                self._heat[name] = max(0.0, self._heat[name] - WARMTH)
+                self._heat[name] = max(0.0, self._heat[name] - COOLING)
 
     def judge_call(self, call: Call, position: int) -> None:
-        """Take a tool call of the message at a position, once its result is known."""
+        """Take in a tool call of the message at a position, once its result is known."""
         identical = self._tools.get(call.name, IDENTICAL_CALLS)
         if identical is None:
             return
         s, number = self.settings, len(self._call_positions)
         self._call_positions.append(position)
-        repeated, near, failed, period = self._calls.add(number, call)
-        self._texts.something_new |= self._calls.heard(call.result) and not failed
-        weight = repeated * (IDENTICAL_CALLS - 1) / (identical - 1)
-        seen = Weighed(s.on * weight / 2, "tool", near, period)
-        self._calling.rise(number, seen)
-        # The second time that the same call fails in the same way is worth a word.
-        warning = s.on if failed and weight >= 1 else 0.0
-        self._failing.rise(number, seen._replace(evidence=warning))
-        self.score = max(self.score, score_of(FOURTH * weight / 2))
-        said = f"{call.name} {as_told(call.arguments)}"
+        repeats, near, failed, period = self._calls.add(number, call)
+        self._texts.something_new |= self._calls.add_result(call.result) and not failed
+        weight = repeats * (IDENTICAL_CALLS - 1) / (identical - 1)
+        found = LoopEvidence(s.on * weight / 2, "tool", near, period)
+        self._call_sum.raise_to(number, found)
+        # A call that fails for the second time in the same way is worth a notice.
+        notice = s.on if failed and weight >= 1 else 0.0
+        self._failure_sum.raise_to(number, found._replace(strength=notice))
+        self.score = max(self.score, loop_score(CALL_HEAT * weight / 2))
+        text = f"{call.name} {format_arguments(call.arguments)}"
         self._repeated.update({self._call_positions[n] for n in near[:2]} - {position})
-        self._follow(self._calling, said, near[:2])
-        self._follow(self._failing, said, near[:2], hidden=self._calling.on)
+        self._follow(self._call_sum, text, near[:2])
+        self._follow(self._failure_sum, text, near[:2], hidden=self._call_sum.on)
 
-    def _warm(self, speaker: str | None, evidence: float) -> None:
-        self._heat[speaker] = max(0.0, self._heat.get(speaker, 0.0) + evidence - WARMTH)
-        self.score = max(self.score, score_of(self._heat[speaker]))
+    def _heat_up(self, speaker: str | None, strength: float) -> None:
+        self._heat[speaker] = max(0.0, self._heat.get(speaker, 0.0) + strength - COOLING)
+        self.score = max(self.score, loop_score(self._heat[speaker]))
 
-    def _follow(self, sums: Sum, said: str, near: Sequence[int], *, hidden: bool = False) -> None:
-        """Begin, go on with or end the loop of a sum; one that another explains is not begun.
+    def _follow(self, sums: Cusum, text: str, near: Sequence[int], *, hidden: bool = False) -> None:
+        """Begin, continue or end the loop of a sum; a `hidden` one is explained by another.
 
-        The last message, which is `said`, repeats those that are `near`.
+        `text` is the last message, and `near` are those that it repeats.
         """
         key = sums.level, sums.stream
-        place = self._going_on.get(key)
-        if place is None and not sums.on:
+        index = self._going_on.get(key)
+        if index is None and not sums.on:
             return
         positions = self._call_positions if sums.stream == "calls" else self._text_positions
-        if place is not None and not sums.on:
+        if index is not None and not sums.on:
             del self._going_on[key]
-            self.loops[place] = replace(self.loops[place], ended=positions[sums.last])
-        elif place is not None:
+            self.loops[index] = replace(self.loops[index], ended=positions[sums.last])
+        elif index is not None:
             self._repeats[key] += positions[sums.last] == positions[-1]
-            self.loops[place] = replace(
-                self.loops[place], kind=sums.kind, period=sums.period, score=self.score
+            self.loops[index] = replace(
+                self.loops[index], kind=sums.kind, period=sums.period, score=self.score
             )
         elif not hidden and positions[sums.last] == positions[-1]:
-            # Noticed at a message that repeats, never at a new one after a louder loop has ended.
-            reworded = sums.kind == "paraphrase"
-            began = self._texts.stretched_back(sums.began) if reworded else sums.began
-            excerpt = " ".join(said.split())
+            # Noticed at a message that repeats, not at a new one after a louder loop has ended.
+            began = sums.began
+            if sums.kind == "paraphrase":
+                began = self._texts.extend_back(began)
+            excerpt = " ".join(text.split())
             self._going_on[key], self._repeats[key] = len(self.loops), 0
             self.loops.append(
                 Loop(
@@ -351,30 +350,30 @@ class LoopStream:
 
 
 def find_loops(
-    turns: Sequence[Turn], words: Iterator[HeardMessage], settings: Loops
+    turns: Sequence[Turn], messages: Iterator[SpokenMessage], settings: Loops
 ) -> dict[str, Any]:
-    """The fields of a verdict that say whether a conversation loops; `words` of what is said."""
+    """Judge a conversation for loops; return the fields of its verdict about them."""
     stream, repeats = LoopStream(settings), dict[int, set[int]]()
     for position, turn in enumerate(turns, start=1):
-        if earlier := stream.take(turn, next(words) if has_text(turn) else None):
+        if earlier := stream.take(turn, next(messages) if has_text(turn) else None):
             repeats[position] = earlier
     return {
         "steps": stream.steps,
         "looping": any(loop.level == "verdict" for loop in stream.loops),
-        "loops": with_echoes(stream.loops, turns, repeats),
+        "loops": attach_echoes(stream.loops, turns, repeats),
         "loop_score": stream.score,
     }
 
 
-def with_echoes(
+def attach_echoes(
     loops: Sequence[Loop], turns: Sequence[Turn], repeats: Mapping[int, Collection[int]]
 ) -> tuple[Loop, ...]:
-    """The loops of a conversation, each with what its messages repeat of it."""
+    """Add to each loop which of its messages repeat which earlier ones."""
 
     def echoes(loop: Loop) -> Iterator[tuple[int, ...]]:
         last = min(loop.ended or len(turns), len(turns))
         for position in range(loop.began, last + 1):
-            # A message before the loop may share a phrase with this one; it does not go round.
+            # A message before the loop may share a phrase with it without being part of it.
             earlier = sorted(n for n in repeats.get(position, ()) if n >= loop.began)
             if earlier and is_in_stream(turns[position - 1], loop.stream):
                 yield (position, *earlier)
@@ -385,33 +384,33 @@ def with_echoes(
 def restore_echoes(
     loops: Sequence[Loop], turns: Sequence[Turn], settings: Loops = LOOPS
 ) -> Sequence[Loop]:
-    """The same for loops that were stored; those without echoes are looked for again."""
+    """Add echoes to stored loops; where they were not stored, they are computed again."""
     if all(loop.echoes is not None for loop in loops):
         return loops
     stream = LoopStream(settings)
     repeats = {n: stream.update(turn) for n, turn in enumerate(turns, start=1)}
-    return with_echoes(loops, turns, repeats)
+    return attach_echoes(loops, turns, repeats)
 
 
-def score_of(heat: float) -> float:
-    """How far a conversation is from a loop, from what it has added up.
+def loop_score(heat: float) -> float:
+    """The loop score of a conversation, from 0 to 1, at its highest heat.
 
-    >>> score_of(0.0), score_of(HALF_WAY)
+    >>> loop_score(0.0), loop_score(HALF_WAY)
     (0.0, 0.5)
     """
     odds: float = (heat / HALF_WAY) ** STEEPNESS
     return odds / (odds + 1)
 
 
-class LoopingTurns:
-    """The loop detector behind the seam: a turn is collapsed while a verdict is going on."""
+class LoopingTurnsStream:
+    """The loop detector as a `Stream`: a turn is collapsed while a loop with a verdict goes on."""
 
     def __init__(self, settings: Loops) -> None:
         self._stream = LoopStream(settings)
 
-    def update(self, seen: Observation) -> Signal:
+    def update(self, seen: Observation, /) -> Signal:
         repeats, position = self._stream.update(seen.turn), self._stream.position
         found = next((loop for loop in self._stream.going_on if loop.level == "verdict"), None)
-        named = (repeats or found.repeats) if found else ()
-        earlier = max((place for place in named if place < position), default=None)
+        candidates = (repeats or found.repeats) if found else ()
+        earlier = max((place for place in candidates if place < position), default=None)
         return Signal(position, collapsed=found is not None, repeats=earlier)

@@ -1,4 +1,4 @@
-"""How alike each judged turn is to the turns before it: exact wherever a cutoff is near."""
+"""Similarities of judged turns to the turns before them, exact near every cutoff."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
@@ -11,27 +11,24 @@ from chimeralab.core.records import Trajectory, Turn
 from chimeralab.detection.seam import Cutoff, Observation, choose_turns
 from chimeralab.detection.words import is_blank
 
-if TYPE_CHECKING:  # words alone need no encoder, and to import one takes a while
+if TYPE_CHECKING:  # slow to import, and not needed without vectors
     from chimeralab.embedding.encoder import Encoder
 
 Floats = NDArray[np.float64]
 Vectors = NDArray[np.float32]
-EncodedTalk = tuple[Trajectory, tuple[int, ...], str, Vectors, NDArray[np.bool_]]
+EncodedConversation = tuple[Trajectory, tuple[int, ...], str, Vectors, NDArray[np.bool_]]
 
 MIN_LAGS = 5
-# A rotation over more speakers than this is measured at the first lags only.
-MAX_LAGS = 32
-# Conversations are embedded together until this many turns are at hand: enough for full batches,
-# few enough that memory does not grow with the number of conversations. It begins with a single
-# conversation, so that the first verdict is there at once, and each handful is twice the last.
-TURNS_AT_ONCE = 1_024
+MAX_LAGS = 32  # with more speakers in rotation, only the first lags are measured
+# Turns that are encoded together: enough for full batches, few enough for constant memory.
+BATCH_TURNS = 1_024
 ROWS_AT_ONCE = 8_192
 _NO_VECTORS = np.empty((0, 0), dtype=np.float32)
-_NO_MARKS = np.empty(0, dtype=bool)
+_NOT_TRUNCATED = np.empty(0, dtype=bool)
 
 
 def lag_similarities(vectors: Vectors, lags: int) -> Floats:
-    """Cosines of every row to the rows 1..lags before it, as (rows, lags); NaN where there is none.
+    """Cosines of each row with the rows 1..lags before it, as (rows, lags); NaN where none is.
 
     >>> lag_similarities(np.eye(2, dtype=np.float32)[[0, 1, 0]], 2).tolist()
     [[nan, nan], [0.0, nan], [0.0, 1.0]]
@@ -49,7 +46,7 @@ def lag_similarities(vectors: Vectors, lags: int) -> Floats:
 def cosines(a: Vectors, b: Vectors) -> Floats:
     """Cosine of each row of `a` with the same row of `b`, in float64.
 
-    Equal rows give exactly 1: a repeated text must not fall short of it by a rounding error.
+    Equal rows give exactly 1, whatever the rounding.
     """
     a64, b64 = a.astype(np.float64), b.astype(np.float64)
     products = np.einsum("ij,ij->i", a64, b64)
@@ -58,7 +55,7 @@ def cosines(a: Vectors, b: Vectors) -> Floats:
 
 
 class GuardBand:
-    """Recomputes what lies within the encoder's margin of a cutoff, so that verdicts are exact."""
+    """Recomputes similarities near a cutoff, so that verdicts do not depend on the encoder."""
 
     def __init__(self, encoder: "Encoder", cutoffs: Sequence[Cutoff]) -> None:
         self._encoder = encoder
@@ -67,14 +64,14 @@ class GuardBand:
         self.largest_error = 0.0
 
     def similarities(self, turns: Sequence[Turn], vectors: Vectors, least: int = 0) -> Floats:
-        """How alike turns are to those before: as many as there are speakers, or `least`."""
+        """Similarities at as many lags as there are speakers, and at `least` so far back."""
         lags = max(MIN_LAGS, least, min(len({turn.speaker for turn in turns}), MAX_LAGS))
         table = lag_similarities(vectors, lags)
-        self.sharpen([turn.text for turn in turns], table)
+        self.recompute([turn.text for turn in turns], table)
         return table
 
-    def sharpen(self, texts: Sequence[str], table: Floats) -> None:
-        """Replace the doubtful similarities of a conversation, in place."""
+    def recompute(self, texts: Sequence[str], table: Floats) -> None:
+        """Recompute the doubtful similarities of a conversation in place."""
         for lag in sorted({cutoff.lag for cutoff in self._cutoffs}):
             column = table[:, lag - 1]
             near = np.zeros(len(column), dtype=bool)
@@ -94,7 +91,7 @@ class GuardBand:
 
 
 class MeasuredConversation(NamedTuple):
-    """One conversation with its similarities, for whoever judges it by several detectors.
+    """A conversation with its similarities, to be judged by several detectors.
 
     `similarities[t - 1, k - 1]` compares judged turn t with the turn k before it.
     """
@@ -106,8 +103,7 @@ class MeasuredConversation(NamedTuple):
     blank: NDArray[np.bool_]
 
     @property
-    def seen(self) -> list[Observation]:
-        """The judged turns as a detector is shown them."""
+    def observations(self) -> list[Observation]:
         turns = (self.trajectory.turns[n - 1] for n in self.positions)
         rows = zip(turns, self.similarities.tolist(), self.blank.tolist(), strict=True)
         return [Observation(turn, tuple(lags), blank) for turn, lags, blank in rows]
@@ -121,10 +117,11 @@ def measure(
     speaker: str | None = None,
     skip_blank: bool = False,
 ) -> Iterator[MeasuredConversation]:
-    """Measure conversations as they come, exactly wherever one of the cutoffs is near."""
+    """Measure a stream of conversations, exactly near every cutoff."""
     band = GuardBand(encoder, cutoffs)
-    for group in encoded(trajectories, encoder, speaker=speaker, skip_blank=skip_blank):
-        for talk, positions, judged, vectors, _ in group:
+    batches = encode_batches(trajectories, encoder, speaker=speaker, skip_blank=skip_blank)
+    for batch in batches:
+        for talk, positions, judged, vectors, _ in batch:
             turns = [talk.turns[n - 1] for n in positions]
             blank = np.array([is_blank(turn.text) for turn in turns], dtype=bool)
             yield MeasuredConversation(
@@ -132,51 +129,51 @@ def measure(
             )
 
 
-def encoded(
+def encode_batches(
     trajectories: Iterable[Trajectory],
     encoder: "Encoder | None",
     *,
     speaker: str | None = None,
     skip_blank: bool = False,
-) -> Iterator[list[EncodedTalk]]:
-    """Conversations a handful at a time; while one is judged, the next is being encoded.
+) -> Iterator[list[EncodedConversation]]:
+    """Encode a stream of conversations in batches, one batch ahead of the caller.
 
-    Each comes with the positions of its judged turns, whose they are, the vectors of these turns,
-    and which of them were cut. Without an encoder there are no vectors.
+    Each conversation comes with the positions of its judged turns, a description of whose they are,
+    their vectors, and which were truncated. Without an encoder there are no vectors.
     """
-    groups = (
-        [(talk, *choose_turns(talk, speaker, skip_blank=skip_blank)) for talk in group]
-        for group in handfuls(trajectories)
+    batches = (
+        [(talk, *choose_turns(talk, speaker, skip_blank=skip_blank)) for talk in batch]
+        for batch in batch_by_turns(trajectories)
     )
     if encoder is None:
-        for group in groups:
-            yield [(*each, _NO_VECTORS, _NO_MARKS) for each in group]
+        for batch in batches:
+            yield [(*each, _NO_VECTORS, _NOT_TRUNCATED) for each in batch]
         return
-    from chimeralab.embedding.workers import one_ahead  # noqa: PLC0415 - as for the encoder
+    from chimeralab.embedding.workers import one_ahead  # noqa: PLC0415 - slow to import
 
-    # Splitting holds Python's lock. In this thread, which judges, it competes with nobody.
+    # Tokenising holds the GIL, so it runs in this thread instead of competing with it.
     split = (
-        (group, encoder.split([talk.turns[n - 1].text for talk, at, _ in group for n in at]))
-        for group in groups
+        (batch, encoder.split([talk.turns[n - 1].text for talk, at, _ in batch for n in at]))
+        for batch in batches
     )
-    for (group, _), found in one_ahead(lambda pair: encoder.encode_split(pair[1]), split):
-        ends = accumulate(len(positions) for _, positions, _ in group)
-        own = [slice(end - len(each[1]), end) for each, end in zip(group, ends, strict=True)]
+    for (batch, _), found in one_ahead(lambda pair: encoder.encode_split(pair[1]), split):
+        ends = accumulate(len(positions) for _, positions, _ in batch)
+        own = [slice(end - len(each[1]), end) for each, end in zip(batch, ends, strict=True)]
         yield [
             (*each, found.vectors[rows], found.truncated[rows])
-            for each, rows in zip(group, own, strict=True)
+            for each, rows in zip(batch, own, strict=True)
         ]
 
 
-def handfuls(trajectories: Iterable[Trajectory]) -> Iterator[list[Trajectory]]:
-    """Conversations as they come: one, and then each time twice as many turns, up to a limit."""
-    group: list[Trajectory] = []
+def batch_by_turns(trajectories: Iterable[Trajectory]) -> Iterator[list[Trajectory]]:
+    """Batch conversations: one first, for a fast first verdict, then twice as many turns each."""
+    batch: list[Trajectory] = []
     turns, enough = 0, 1
     for each in trajectories:
-        group.append(each)
+        batch.append(each)
         turns += len(each.turns)
         if turns >= enough:
-            yield group
-            group, turns, enough = [], 0, min(TURNS_AT_ONCE, max(2 * turns, 2 * enough))
-    if group:
-        yield group
+            yield batch
+            batch, turns, enough = [], 0, min(BATCH_TURNS, max(2 * turns, 2 * enough))
+    if batch:
+        yield batch

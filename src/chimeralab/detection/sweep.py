@@ -1,4 +1,4 @@
-"""A grid of thresholds on similarities measured once: do findings depend on the operating point?"""
+"""Sweep a grid of thresholds over similarities measured once: do findings depend on them?"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ STUDY_GRID: Mapping[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Point(Record):
-    """One detector of the grid and the mean share of collapsed turns it finds."""
+    """A detector of the grid and the mean collapse rate that it finds."""
 
     settings: LockedRule
     cells: int
@@ -39,10 +39,10 @@ class Point(Record):
 
 @dataclass(frozen=True, slots=True)
 class Sweep(Record):
-    """What a grid of thresholds says about one set of conversations.
+    """The results of a grid of thresholds on a set of conversations.
 
-    ``stability`` says in how many units (a seed, a bucket) of a field the groups stand in the order
-    of their means: the fewest and the most over the detectors of the grid.
+    ``stability`` counts, by field, the units (seeds, buckets) in which the groups keep the order of
+    their means: the fewest and the most over the detectors of the grid.
     """
 
     conversations: int
@@ -60,7 +60,7 @@ class Sweep(Record):
 
 
 def grid_of(base: LockedRule, values: Mapping[str, Sequence[float]]) -> list[LockedRule]:
-    """Every combination of the thresholds, one detector per cell."""
+    """A detector for every combination of the thresholds."""
     cells: Iterator[dict[str, Any]] = (
         dict(zip(values, cell, strict=True)) for cell in product(*values.values())
     )
@@ -68,7 +68,7 @@ def grid_of(base: LockedRule, values: Mapping[str, Sequence[float]]) -> list[Loc
 
 
 def distinct(grid: Iterable[LockedRule]) -> dict[LockedRule, int]:
-    """The detectors of a grid without those that must agree on every talk, and their cells.
+    """The detectors of a grid that can differ, each with its number of equivalent cells.
 
     >>> sum(distinct(grid_of(LockedRule(), STUDY_GRID)).values())
     36
@@ -83,7 +83,7 @@ def distinct(grid: Iterable[LockedRule]) -> dict[LockedRule, int]:
 
 
 def _without_redundant_drift(detector: LockedRule) -> LockedRule:
-    # A matched drift test looser than its flag can't fail, so any such value is the same detector.
+    # A matched drift test looser than its flag can't fail: all such values are one detector.
     if detector.drift != "matched":
         return detector
     d1, d2 = min(detector.d1, 1 - detector.s1), min(detector.d2, 1 - detector.s2)
@@ -91,19 +91,19 @@ def _without_redundant_drift(detector: LockedRule) -> LockedRule:
 
 
 def all_cutoffs(grid: Iterable[LockedRule]) -> list[Cutoff]:
-    """Every cutoff of every cell: the guard band must surround them all."""
+    """The cutoffs of all cells, near which similarities must be exact."""
     return sorted({cutoff for detector in grid for cutoff in detector.cutoffs})
 
 
 class Sweeper:
-    """Judges conversations with every detector of a grid and keeps only sums."""
+    """Judges conversations with every detector of a grid, keeping sums only."""
 
     def __init__(self, grid: Sequence[LockedRule], within: Sequence[str] = ()) -> None:
         self._cells = distinct(grid)
         self._within = within
         self._grid_size = len(grid)
         self._short = 0
-        # Of each group, and of each group in each unit of a field, the rates by each detector.
+        # Rates by detector: of each group, and of each group in each unit of a field.
         self._rates: defaultdict[str, RateSum] = defaultdict(RateSum)
         self._units: dict[str, defaultdict[str, defaultdict[str, RateSum]]] = {
             field: defaultdict(lambda: defaultdict(RateSum)) for field in within
@@ -111,12 +111,11 @@ class Sweeper:
         self._outcomes = [blake2b(digest_size=16) for _ in self._cells]
 
     def add(self, measured: MeasuredConversation, group: str) -> None:
-        """Take one conversation of a group."""
         if len(measured.positions) < max(detector.turns_needed for detector in self._cells):
             self._short += 1
             return
-        seen = measured.seen
-        verdicts = [detector.judge(seen) for detector in self._cells]
+        observations = measured.observations
+        verdicts = [detector.judge(observations) for detector in self._cells]
         marks = np.array([[signal.collapsed for signal in one] for one in verdicts])
         for outcome, row in zip(self._outcomes, marks, strict=True):
             outcome.update(np.packbits(row).tobytes())
@@ -126,7 +125,7 @@ class Sweeper:
             units[str(measured.trajectory.metadata.get(field, ""))][group].add(rates)
 
     def result(self, reference: LockedRule) -> Sweep:
-        """What the grid says; orders are compared with the one at `reference`."""
+        """Summarise the grid; orders are compared with the one at `reference`."""
         points, total = [], sum(group.n for group in self._rates.values())
         for index, (settings, cells) in enumerate(self._cells.items()):
             rates = {name: float(group.mean[index]) for name, group in sorted(self._rates.items())}
@@ -154,17 +153,17 @@ class Sweeper:
 
     def _stability(self, field: str, points: Sequence[Point]) -> dict[str, Any]:
         complete = [unit for unit in self._units[field].values() if len(unit) == len(self._rates)]
-        holds = []
+        ordered = []
         for index, point in enumerate(points):
             means = ([float(unit[name].mean[index]) for name in point.order] for unit in complete)
-            # Strictly in this order: a tie is not an order.
-            holds.append(sum(all(a > b for a, b in pairwise(each)) for each in means))
-        fewest, most = min(holds, default=0), max(holds, default=0)
+            # Strictly ordered: a tie does not count.
+            ordered.append(sum(all(a > b for a, b in pairwise(each)) for each in means))
+        fewest, most = min(ordered, default=0), max(ordered, default=0)
         return {"field": field, "units": len(complete), "fewest": fewest, "most": most}
 
 
 class RateSum:
-    """The sum of rates over conversations, one for each detector."""
+    """The sum of rates over conversations, by detector."""
 
     def __init__(self) -> None:
         self.n = 0

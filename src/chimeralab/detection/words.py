@@ -1,4 +1,4 @@
-"""What a message says, word by word: all that the loop detector sees where there are no vectors."""
+"""Words of messages: tokenising, stems, trigrams and alignment, all in plain Python."""
 
 import re
 import unicodedata
@@ -7,18 +7,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 STEM = 5
-MOST_WORDS = 4_000  # of one message; nobody reads further to see that it repeats
-MOST_CHARACTERS = 40_000
-MOST_REMEMBERED = 1 << 15
-WITHIN_WORDS = 25  # a shorter message does not go round in circles by itself
+MAX_WORDS = 4_000  # per message; a loop shows long before
+MAX_CHARACTERS = 40_000
+MAX_MEMOISED = 1 << 15
+MIN_WITHIN_WORDS = 25  # a shorter message can't be a loop by itself
 
 Value = TypeVar("Value")
 
-# Scripts without spaces between words are read letter by letter.
+# In scripts without spaces between words, every character is a word.
 _WORD = re.compile(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+(?:['’][^\W_]+)*"
 )
-# The same for ASCII, in a fraction of the time: letters small, and blanks between the words.
+# A translation table does the same for ASCII in a fraction of the time.
 _LOWER = bytes(
     ord(sign.lower()) if sign.isalnum() or sign == "'" else ord(" ")
     for sign in map(chr, range(128))
@@ -51,18 +51,18 @@ _OPPOSED = "after all before down in no not off on out over under up yes"
 OPPOSED = frozenset(_OPPOSED.split())
 
 
-def words_of(text: str) -> list[str]:
-    """The words of a message in order, without case; a message of signs alone gives its signs.
+def tokenize(text: str) -> list[str]:
+    """Split a message into casefolded words; one of symbols alone, into its symbols.
 
-    >>> words_of("Let's GO — again!")
+    >>> tokenize("Let's GO — again!")
     ["let's", 'go', 'again']
-    >>> words_of("\N{THUMBS UP SIGN}\N{THUMBS UP SIGN}")
+    >>> tokenize("\N{THUMBS UP SIGN}\N{THUMBS UP SIGN}")
     ['\\U0001f44d', '\\U0001f44d']
     """
-    plain = text[:MOST_CHARACTERS]
+    plain = text[:MAX_CHARACTERS]
     if plain.isascii():
         letters = plain.encode().translate(_LOWER)
-        if b"'" in letters:  # which stays between letters only
+        if b"'" in letters:  # an apostrophe counts only between letters
             letters = b" %b " % letters.replace(b"''", b"  ")
             letters = letters.replace(b" '", b"  ").replace(b"' ", b"  ")
         found = letters.decode().split()
@@ -70,56 +70,56 @@ def words_of(text: str) -> list[str]:
         plain = unicodedata.normalize("NFKC", plain).casefold().replace("’", "'")
         found = _WORD.findall(plain)
     found = found or [sign for sign in plain if unicodedata.category(sign)[0] in "SP"]
-    return found[:MOST_WORDS]
+    return found[:MAX_WORDS]
 
 
-def without_blocks(text: str) -> str:
-    """The text with each fenced block and long quotation as one word: to quote is not to say."""
+def mask_blocks(text: str) -> str:
+    """Replace each fenced block and long quotation by one word: quoting is not repeating."""
 
     def mark(block: re.Match[str]) -> str:
-        import hashlib  # noqa: PLC0415 - slow to import, and few messages hold a block
+        import hashlib  # noqa: PLC0415 - slow to import, and few messages have a block
 
         content = " ".join(block.group().split()).encode("utf-8", "replace")
         return f" block{hashlib.blake2b(content, digest_size=6).hexdigest()} "
 
-    text = _QUOTE.sub(mark, _FENCE.sub(mark, text[:MOST_CHARACTERS]))
+    text = _QUOTE.sub(mark, _FENCE.sub(mark, text[:MAX_CHARACTERS]))
     return _SPEECH.sub(mark, text)
 
 
-def quotes(text: str) -> bool:
-    """Whether a text may have a block or a quotation."""
+def may_quote(text: str) -> bool:
+    """Whether a text may contain a block or a quotation."""
     return '"' in text or ">" in text or "```" in text or "“" in text
 
 
-Common = tuple[Mapping[int, float], Collection[int], float, bool, bool]
-"""What a message has in common with earlier ones; these are told by how far back they are.
+Overlap = tuple[Mapping[int, float], Collection[int], float, bool, bool]
+"""How a message overlaps with earlier ones, which are named by how many messages back they are:
 
-First the shares of words, without those that share none, and those that have runs of words in
-common. Then the share of content words that none of them has, whether it has enough words in common
-with the last two to stand in a frame, and whether it may repeat itself.
+the share of stems in common, where it is not 0; the messages with a trigram in common; the share of
+content words that none of them has; whether it may fit a frame of the last two messages; and
+whether it may repeat itself.
 """
 
 
 class Memo(dict[str, Value]):
-    """What a function says of words, remembered: the same few thousand make up most talk."""
+    """A function of a word, memoised: a few thousand words make up most conversations."""
 
     def __init__(self, function: Callable[[str], Value]) -> None:
         self._function = function
 
     def __missing__(self, word: str) -> Value:
-        if len(self) >= MOST_REMEMBERED:
+        if len(self) >= MAX_MEMOISED:
             self.clear()
         value = self[word] = self._function(word)
         return value
 
 
 def is_content(word: str) -> bool:
-    """Whether a word says something by itself."""
+    """Whether a word carries meaning by itself."""
     return (len(word) > 2 and word not in FUNCTION_WORDS) or not word.isascii() or word.isdigit()
 
 
 def ramp(value: float, low: float, high: float) -> float:
-    """0 up to `low`, 1 from `high` on, a straight line between.
+    """0 up to `low`, 1 from `high` on, linear in between.
 
     >>> ramp(0.25, 0.0, 0.5)
     0.5
@@ -127,22 +127,22 @@ def ramp(value: float, low: float, high: float) -> float:
     return 0.0 if value <= low else 1.0 if value >= high else (value - low) / (high - low)
 
 
-def names_something(word: str) -> bool:
-    """Whether a word may be one of several things that a talk tells apart.
+def is_distinctive(word: str) -> bool:
+    """Whether exchanging a word can change what a message says.
 
-    >>> [word for word in "is the left lamp on".split() if names_something(word)]
+    >>> [word for word in "is the left lamp on".split() if is_distinctive(word)]
     ['left', 'lamp', 'on']
     """
     return word not in FUNCTION_WORDS or word in OPPOSED
 
 
 def stem(word: str) -> str:
-    """The head of a word, which its forms share; a number stands for any number."""
+    """The first letters of a word, which its inflections share; all numbers are one stem."""
     return "0" if word.isdigit() else word[:STEM]
 
 
-class made_once(Generic[Value]):  # noqa: N801 - a decorator
-    """A property that is computed once: `cached_property` without the lock of older Pythons."""
+class lazy_property(Generic[Value]):  # noqa: N801 - a decorator
+    """`cached_property` without the lock that it takes in Python 3.11."""
 
     def __init__(self, function: Callable[[Any], Value]) -> None:
         self._function = function
@@ -153,114 +153,115 @@ class made_once(Generic[Value]):  # noqa: N801 - a decorator
         return value
 
 
-STEMS = Memo(stem)
-TELLING = Memo(is_content)
+STEM_OF = Memo(stem)
+IS_CONTENT = Memo(is_content)
 
 
 class MessageWords(tuple[str, ...]):
     """The words of a message, with the sets by which messages are compared.
 
-    A set is made when it is first asked for: most messages of most talks are like no other, and
-    nobody asks.
+    Sets are built on first use: most messages resemble no other and never need them.
     """
 
-    @made_once
+    @lazy_property
     def distinct(self) -> frozenset[str]:
-        """Each word once."""
         return frozenset(self)
 
-    @made_once
-    def runs(self) -> frozenset[tuple[str, ...]]:
-        """All runs of three words; a shorter message is one run."""
+    @lazy_property
+    def trigrams(self) -> frozenset[tuple[str, ...]]:
+        """All runs of three words; a shorter message is one run by itself."""
         return frozenset(zip(self, self[1:], self[2:], strict=False)) or frozenset({tuple(self)})
 
-    @made_once
+    @lazy_property
     def grams(self) -> frozenset[tuple[str, ...]]:
-        """The runs with a content word: function words alone make nobody repeat anybody.
+        """The trigrams with a content word: sharing function words is not repeating.
 
-        A message of function words only is one gram.
+        A message without content words is one gram.
         """
         if len(self) < 3:
-            return self.runs
-        telling = self._telling
-        grams = [(a, b, c) for a, b, c in self.runs if a in telling or b in telling or c in telling]
+            return self.trigrams
+        content = self._content_words
+        grams = [
+            (a, b, c) for a, b, c in self.trigrams if a in content or b in content or c in content
+        ]
         return frozenset(grams) if grams else frozenset({tuple(self)})
 
-    @made_once
+    @lazy_property
     def keys(self) -> frozenset[tuple[str, ...]]:
-        """The runs and the grams, which are runs where any word says something."""
-        return self.runs if self._telling else self.runs | self.grams
+        """Trigrams and grams; the latter add nothing where there is a content word."""
+        return self.trigrams if self._content_words else self.trigrams | self.grams
 
-    @made_once
+    @lazy_property
     def stems(self) -> frozenset[str]:
-        return frozenset(map(STEMS.__getitem__, self.distinct))
+        return frozenset(map(STEM_OF.__getitem__, self.distinct))
 
-    @made_once
+    @lazy_property
     def content(self) -> frozenset[str]:
         """The stems of the content words."""
-        return frozenset(map(STEMS.__getitem__, self._telling))
+        return frozenset(map(STEM_OF.__getitem__, self._content_words))
 
     def overlap(self, other: "MessageWords") -> float:
-        """The share of grams that stand in another message, too."""
+        """The share of grams that another message has too."""
         if self is other:
             return 1.0
         return len(self.grams & other.keys) / max(len(self.grams), len(other.grams))
 
     @property
     def may_repeat_within(self) -> bool:
-        """Whether half of its runs of five words can stand three times in it.
+        """A quick bound: whether half of its runs of five words can occur three times each.
 
-        Of that half, at most a third are different, and so are the first three words of each. Each
-        run but the first brings one new word at most, so that few runs have few words.
+        At most a third of that half are distinct, and so are the trigrams that they start with.
+        Each run but the first adds at most one new word, so few distinct runs mean few words.
         """
         most = (2 * len(self) - 2) // 3
-        return len(self) >= WITHIN_WORDS and len(self.distinct) - 2 <= most >= len(self.runs)
+        return len(self) >= MIN_WITHIN_WORDS and len(self.distinct) - 2 <= most >= len(
+            self.trigrams
+        )
 
-    @made_once
-    def _telling(self) -> frozenset[str]:
-        return frozenset(filter(TELLING.__getitem__, self.distinct))
+    @lazy_property
+    def _content_words(self) -> frozenset[str]:
+        return frozenset(filter(IS_CONTENT.__getitem__, self.distinct))
 
 
-class HeardMessage:
-    """A message as words, which are made when they are asked for: of most messages nobody does.
+class SpokenMessage:
+    """A message of a conversation, tokenised on first use.
 
-    A `quiet` one is known to be like none of the messages before it, and of others it may be known
-    what they have in `common` with those; see `screen`.
+    The screen proves most messages `quiet`: no rule can find evidence in them. For the others it
+    supplies their `overlap` with earlier messages.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.quiet = False
-        self.common: Common | None = None
+        self.overlap: Overlap | None = None
         self.speaker: str | None = None
         self.evidence = 0.0
 
-    def settle(self, said: MessageWords, evidence: float) -> None:
-        """Once it is weighed, keep no more than later messages are compared with."""
+    def compact(self, masked: MessageWords, evidence: float) -> None:
+        """Drop all but what later messages are compared with."""
         vars(self).pop("words", None)
-        vars(self).update(whole=said, evidence=evidence, text="", common=None)
+        vars(self).update(masked_words=masked, evidence=evidence, text="", overlap=None)
 
-    def remember(self, words: list[str], whole: list[str]) -> None:
-        """Keep words that it took long to find."""
-        vars(self).update(words=words, whole=MessageWords(whole))
+    def set_words(self, words: list[str], masked: list[str]) -> None:
+        """Supply words that were expensive to find."""
+        vars(self).update(words=words, masked_words=MessageWords(masked))
 
-    @made_once
+    @lazy_property
     def words(self) -> list[str]:
-        """All words."""
-        return words_of(self.text)
+        return tokenize(self.text)
 
-    @made_once
-    def whole(self) -> MessageWords:
-        """The words with one for each quotation."""
+    @lazy_property
+    def masked_words(self) -> MessageWords:
+        """The words, with one for each block or quotation."""
         return MessageWords(
-            words_of(without_blocks(self.text)) if quotes(self.text) else self.words
+            tokenize(mask_blocks(self.text)) if may_quote(self.text) else self.words
         )
 
 
-def repeated_within(words: Sequence[str]) -> float:
-    """The share of a message that lies in runs of five words which stand three times or more.
+def repetition_within(words: Sequence[str]) -> float:
+    """The share of a message's runs of five words that occur three times or more.
 
-    >>> repeated_within("now I will look at the file and then".split() * 4)
+    >>> repetition_within("now I will look at the file and then".split() * 4)
     1.0
     """
     runs = [tuple(words[n : n + 5]) for n in range(len(words) - 4)]
@@ -268,19 +269,17 @@ def repeated_within(words: Sequence[str]) -> float:
     return sum(n for n in counts.values() if n >= 3) / len(runs) if runs else 0.0
 
 
-def common_places(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int]]:
-    """Where words stand in both messages in the same order: pairs of places in each.
+def align(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int]]:
+    """The longest common subsequence as pairs of places, bit-parallel (Hyyrö 2004).
 
-    The longest common subsequence, by bits (Hyyrö 2004).
-
-    >>> common_places("I fire at G1".split(), "so I fire at D4".split())
+    >>> align("I fire at G1".split(), "so I fire at D4".split())
     [(0, 1), (1, 2), (2, 3)]
     """
     masks: defaultdict[str, int] = defaultdict(int)
     for place, word in enumerate(one):
         masks[word] |= 1 << place
     everything = (1 << len(one)) - 1
-    rows = [everything]  # in row m, bit n is 0 where word n makes one[: n + 1] share one more
+    rows = [everything]  # in row m, bit n is 0 where word n lengthens the subsequence
     for word in other:
         hits = rows[-1] & masks.get(word, 0)
         rows.append(((rows[-1] + hits) | (rows[-1] - hits)) & everything)
@@ -296,13 +295,13 @@ def common_places(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, i
     return pairs[::-1]
 
 
-def exchanged(
+def list_substitutions(
     one: Sequence[str], other: Sequence[str], pairs: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    """What stands in one message where something else stands in the other.
+    """Yield the words of one message that take the place of other words in the other.
 
     >>> one, other = "I fire at G1 now".split(), "so I fire at D4 now".split()
-    >>> list(exchanged(one, other, common_places(one, other)))
+    >>> list(list_substitutions(one, other, align(one, other)))
     [(['G1'], ['D4'])]
     """
     n = m = 0
@@ -313,7 +312,7 @@ def exchanged(
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text has nothing but white space and punctuation.
+    """Whether a text is only white space and punctuation.
 
     >>> is_blank(" ... "), is_blank("ok"), is_blank("\N{WAVING HAND SIGN}")
     (True, False, False)

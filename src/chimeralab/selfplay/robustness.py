@@ -10,9 +10,9 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.records import Record, Trajectory
-from chimeralab.detection.locked import Lags, LockedRule
-from chimeralab.detection.seam import list_judged_turns
+from chimeralab.core.records import Record, Trajectory, Turn
+from chimeralab.detection.locked import LockedRule
+from chimeralab.detection.seam import Observation, list_judged_turns
 from chimeralab.embedding.encoder import Encoder
 from chimeralab.selfplay.analysis import Analysis
 from chimeralab.selfplay.outcomes import PAIRS, Outcomes
@@ -136,7 +136,10 @@ def _collapse_rate(turns: Sequence[Words], likeness: Likeness, rule: LockedRule)
     def back(n: int, lag: int) -> float:
         return likeness(turns[n], turns[n - lag]) if n >= lag else float("nan")
 
-    signals = rule.judge(Lags(back(n, 1), back(n, 2)) for n in range(len(turns)))
+    signals = rule.judge(
+        Observation(Turn(" ".join(words)), (back(n, 1), back(n, 2)))
+        for n, words in enumerate(turns)
+    )
     return sum(signal.collapsed for signal in signals) / len(turns)
 
 

@@ -7,18 +7,24 @@ import numpy as np
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.detection.locked import LOCKED, Lags, LockedRule, Marking
+from chimeralab.core.records import Turn
+from chimeralab.detection.locked import LOCKED, LockedRule, Marking
 from chimeralab.detection.measure import lag_similarities
 from chimeralab.detection.seam import Observation, Signal
 
 UNRELATED = list(range(40))
 
 
+def observe(s1: float, s2: float, blank: bool = False) -> Observation:
+    """A turn with these similarities to the two turns before it."""
+    return Observation(Turn(""), (s1, s2), blank)
+
+
 def collapsed(turns: list[int], detector: LockedRule = LOCKED) -> list[int]:
     """Collapsed turns of a talk in which equal numbers are equal texts, others unrelated."""
     vectors = np.eye(max(turns) + 1, dtype=np.float32)[turns]
     table = lag_similarities(vectors, 2)
-    signals = detector.judge(Lags(s1, s2) for s1, s2 in table.tolist())
+    signals = detector.judge(observe(s1, s2) for s1, s2 in table.tolist())
     return [signal.turn for signal in signals if signal.collapsed]
 
 
@@ -57,7 +63,13 @@ def test_retroactive_marking_leaves_short_runs_alone() -> None:
 
 def test_same_flag_reading_needs_three_of_one_kind() -> None:
     # Turns 3 and 4 repeat at lag 1, turn 5 at lag 2 only: three periodic turns, no three alike.
-    lags = [Lags(np.nan, np.nan), Lags(0, np.nan), Lags(1, 0), Lags(1, 0), Lags(0, 1)]
+    lags = [
+        observe(np.nan, np.nan),
+        observe(0, np.nan),
+        observe(1, 0),
+        observe(1, 0),
+        observe(0, 1),
+    ]
     assert [s.turn for s in LOCKED.judge(lags) if s.collapsed] == [5]
     same = replace(LOCKED, sustain="same")
     assert not any(signal.collapsed for signal in same.judge(lags))
@@ -71,32 +83,40 @@ def test_same_flag_reading_counts_three_at_the_second_lag(marking: Marking) -> N
     first = detector.first_turn_at_risk
     assert collapsed([0, 1] * 20, detector) == list(range(first, 41))
     # Two at the second lag, one at the first, then one at the second again: never three alike.
-    mixed = [Lags(0, 0), Lags(0, 0), Lags(0, 1), Lags(0, 1), Lags(1, 0), Lags(0, 1), Lags(0, 1)]
+    mixed = [
+        observe(0, 0),
+        observe(0, 0),
+        observe(0, 1),
+        observe(0, 1),
+        observe(1, 0),
+        observe(0, 1),
+        observe(0, 1),
+    ]
     assert not any(signal.collapsed for signal in detector.judge(mixed))
 
 
 def test_blank_turns_break_a_run_when_asked() -> None:
-    lags = [Lags(1.0, 1.0, blank=turn == 5) for turn in range(1, 8)]
+    lags = [observe(1.0, 1.0, blank=turn == 5) for turn in range(1, 8)]
     breaking = replace(LOCKED, empty="break")
     assert [s.turn for s in LOCKED.judge(lags) if s.collapsed] == [5, 6, 7]
     assert [s.turn for s in breaking.judge(lags) if s.collapsed] == []
 
 
 def test_a_similarity_on_the_threshold_counts() -> None:
-    on_it = [Lags(0.92, 0.0)] * 5
-    under_it = [Lags(0.92 - 1e-6, 0.0)] * 5
+    on_it = [observe(0.92, 0.0)] * 5
+    under_it = [observe(0.92 - 1e-6, 0.0)] * 5
     assert LOCKED.judge(on_it)[-1].collapsed
     assert not LOCKED.judge(under_it)[-1].collapsed
 
 
 def test_a_drift_on_the_threshold_is_low() -> None:
     # 1 - 0.90 is above 0.10 in binary arithmetic.
-    assert LOCKED.judge([Lags(0.0, 0.90)] * 5)[-1].collapsed
+    assert LOCKED.judge([observe(0.0, 0.90)] * 5)[-1].collapsed
 
 
 def test_drift_tighter_than_the_flags_takes_turns_out_of_the_run() -> None:
     tight = replace(LOCKED, d1=0.02, d2=0.02)
-    lags = [Lags(0.93, 0.0)] * 6 + [Lags(0.99, 0.0)]
+    lags = [observe(0.93, 0.0)] * 6 + [observe(0.99, 0.0)]
     assert [s.turn for s in tight.judge(lags) if s.collapsed] == [7]
     assert not tight.drift_redundant
 
@@ -138,7 +158,7 @@ class Stricter(LockedRule):
 
 @dataclass(frozen=True)
 class Silent(LockedRule):
-    def judge(self, seen: Iterable[Lags | Observation]) -> list[Signal]:
+    def judge(self, seen: Iterable[Observation]) -> list[Signal]:
         return []
 
 

@@ -81,7 +81,7 @@ def test_tools_can_be_ignored_or_given_more_room() -> None:
     "tools", [{"bash": "never"}, {"bash": {"repeats": 1}}, {"bash": {"count": 3}}]
 )
 def test_wrong_settings_of_tools_are_refused(tools: Any) -> None:
-    with pytest.raises(InputError, match="takes 'ignore'"):
+    with pytest.raises(InputError, match="expected 'ignore'"):
         Guard(vectors=False, tools=tools)
 
 
@@ -110,8 +110,8 @@ def test_the_advice_counts_the_calls_of_a_tool_with_a_rule_of_its_own(repeats: i
         None,
         [],
         {},
-        {"guard": 2},
-        {"guard": 2, "loops": 3, "told": {}, "waiting": [], "collapse": None},
+        {"guard": 3},
+        {"guard": 3, "loops": 3, "told": {}, "waiting": [], "collapse": None},
     ],
 )
 def test_what_is_no_state_of_a_guard_is_refused_and_changes_nothing(state: Any) -> None:

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from chimeralab.detection.words import (
     MessageWords,
-    common_places,
-    exchanged,
-    repeated_within,
-    without_blocks,
-    words_of,
+    align,
+    list_substitutions,
+    mask_blocks,
+    repetition_within,
+    tokenize,
 )
 
 FEW = st.lists(st.sampled_from("abcd"), max_size=14)
@@ -24,7 +24,7 @@ def test_words_in_common_order_are_those_of_the_textbook(one: list[str], other: 
         for j, y in enumerate(other, start=1):
             best = max(table[i - 1][j], table[i][j - 1])
             table[i][j] = table[i - 1][j - 1] + 1 if x == y else best
-    pairs = common_places(one, other)
+    pairs = align(one, other)
     assert len(pairs) == table[-1][-1]
     assert all(one[i] == other[j] for i, j in pairs)
     assert all(i < k and j < m for (i, j), (k, m) in pairwise(pairs))
@@ -32,8 +32,8 @@ def test_words_in_common_order_are_those_of_the_textbook(one: list[str], other: 
 
 @given(FEW, FEW)
 def test_what_is_exchanged_shares_no_place(one: list[str], other: list[str]) -> None:
-    pairs = common_places(one, other)
-    swaps = list(exchanged(one, other, pairs))
+    pairs = align(one, other)
+    swaps = list(list_substitutions(one, other, pairs))
     assert all(here and there for here, there in swaps)
     assert len(pairs) + sum(len(here) for here, _ in swaps) <= len(one)
     assert len(pairs) + sum(len(there) for _, there in swaps) <= len(other)
@@ -47,9 +47,9 @@ def test_function_words_alone_are_no_gram() -> None:
 @given(st.lists(st.sampled_from("abcd"), min_size=25, max_size=60))
 def test_what_goes_round_in_itself_is_never_passed_over(words: list[str]) -> None:
     said = MessageWords(words)
-    few = 3 * len(said.runs) <= 2 * len(words) - 2
+    few = 3 * len(said.trigrams) <= 2 * len(words) - 2
     assert said.may_repeat_within == few
-    assert few or repeated_within(words) < 0.5
+    assert few or repetition_within(words) < 0.5
 
 
 @given(FEW)
@@ -59,7 +59,7 @@ def test_the_same_words_overlap_in_all_grams(words: list[str]) -> None:
 
 def test_a_fence_and_a_quotation_are_one_word_each() -> None:
     text = 'See\n```\na = 1\nb = 2\n```\nand "what you said about the weather yesterday" again.'
-    words = words_of(without_blocks(text))
+    words = tokenize(mask_blocks(text))
     assert len(words) == 5
     assert words[0] == "see"
     assert words[2] == "and"
@@ -67,6 +67,6 @@ def test_a_fence_and_a_quotation_are_one_word_each() -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_has_words_or_none(text: str) -> None:
-    words = words_of(text)
-    assert words == words_of(text)
+    words = tokenize(text)
+    assert words == tokenize(text)
     assert all(word == word.casefold() for word in words)

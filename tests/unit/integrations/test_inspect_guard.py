@@ -90,7 +90,7 @@ def test_settings_are_per_tool(sample) -> None:
     assert sample(*STUCK, submits(), task=agent(metadata=ignored)).limit is None
     patient = guarded(tools={"bash": {"repeats": 6}})
     assert len(asked(sample(*STUCK, task=agent(metadata=patient)))) == 8
-    with pytest.raises(InputError, match="takes 'ignore' or"):
+    with pytest.raises(InputError, match="expected 'ignore' or"):
         guarded(tools={"bash": "never"})
 
 
