@@ -1,7 +1,7 @@
-"""Is an answer right? By its letters, its number, what it names, and last its meaning.
+"""Score free answers: by letters, number, yes or no, what is named, and last by meaning.
 
-An answer names many things: what it denies, compares with, leaves open or has given up. These rules
-read English and tell which of them it asserts. Where they are in doubt, it asserts nothing.
+An answer may name things that it denies, compares with, leaves open or has given up. Rules for
+English decide which of them it asserts; in doubt, none.
 """
 
 import math
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chimeralab.core.records import Record
-from chimeralab.trial.replies import own_words, read_choice
+from chimeralab.trial.replies import cut_next_turn, read_choice
 from chimeralab.trial.trials import Answer, TrialRow, Truth, parse_number, read_truth
 from chimeralab.trial.wording import (
     ARTICLES,
@@ -25,13 +25,16 @@ from chimeralab.trial.wording import (
     NEGATIONS,
     RIVALS,
     UNITS,
+    WORD,
     Conflict,
+    alternatives,
     conflict,
-    listed,
-    normalised,
+    literal_words,
+    normalize,
     numbers,
-    stated,
     stem,
+    stems,
+    word_set,
     words,
 )
 
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from chimeralab.embedding.encoder import TokenEncoder
 
 SAME_ABOVE = 0.9
-# A truth of so many words is a statement, and an answer that holds its words may still deny it.
+# A truth of this length is a statement, and an answer that contains its words may still deny it.
 STATEMENT_WORDS = 5
 
 How = Literal["exact", "number", "yes or no", "named", "meaning", "conflict", "different"]
@@ -47,7 +50,7 @@ How = Literal["exact", "number", "yes or no", "named", "meaning", "conflict", "d
 
 @dataclass(frozen=True, slots=True)
 class Verdict(Record):
-    """Whether two statements say the same, how that was found, and what stood against it."""
+    """Whether an answer is right, which comparison decided, and what stood against it."""
 
     same: bool
     how: How
@@ -68,48 +71,47 @@ class Scorer:
         question: str = "",
         rivals: Sequence[str] = (),
     ) -> Verdict:
-        """Right where any form of the truth is, and no rival is asserted beside it.
+        """Compare an answer with every form of the truth; naming a rival as well makes it wrong.
 
-        What the `question` names is not taken for the answer to it.
+        Words of the `question` are not taken for the answer.
         """
         accepted, said = read_truth(truth), str(answer)
         verdicts = [
-            self._against(said, str(form), question, accepted.tolerance) for form in accepted.forms
+            self._compare(said, str(form), question, accepted.tolerance) for form in accepted.forms
         ]
         if accepted.pattern is not None:
-            verdicts.append(_named(asserts(said, accepted.pattern, question, is_pattern=True)))
+            found = asserts(said, accepted.pattern, question, is_pattern=True)
+            verdicts.append(Verdict(bool(found), "different" if found is None else "named"))
         verdict = next((each for each in verdicts if each.same), verdicts[0])
         if verdict.how == "named" and any(asserts(said, each, question) for each in rivals):
-            return Verdict(False, "named")  # who names everything has answered nothing
+            return Verdict(False, "named")
         return verdict
 
-    def _against(self, answer: str, truth: str, question: str, tolerance: float) -> Verdict:
-        """By the letters, or as a truth of its kind is: a number, a yes or no, a statement."""
-        if normalised(answer) == normalised(truth):
+    def _compare(self, answer: str, truth: str, question: str, tolerance: float) -> Verdict:
+        if normalize(answer) == normalize(truth):
             return Verdict(True, "exact")
         if (same := states_number(answer, truth, question, tolerance)) is not None:
             return Verdict(same, "number", conflict=None if same else "number")
-        if (wanted := TRUTHS.get(normalised(truth))) is not None:
+        if (wanted := TRUTHS.get(normalize(truth))) is not None:
             return Verdict(polarity(answer) == wanted, "yes or no")
-        return self._statement(answer, truth, question)
+        return self._compare_statements(answer, truth, question)
 
-    def _statement(self, answer: str, truth: str, question: str) -> Verdict:
-        """Names first, then similarity above 0.9 that no rule objects to."""
+    def _compare_statements(self, answer: str, truth: str, question: str) -> Verdict:
         objection = conflict(answer, truth)
         if len(words(truth)) < STATEMENT_WORDS or objection is None:
-            found = asserts(answer, truth, question)
-            if found is not None:
-                return _named(found)
+            named = asserts(answer, truth, question)
+            if named is not None:
+                return Verdict(named, "named")
         if objection is not None:
             return Verdict(False, "conflict", conflict=objection)
         if all(word[0].isupper() for word in truth.split()):
-            return Verdict(False, "different")  # names that look alike are other names
+            return Verdict(False, "different")  # names that look alike are different names
         similarity = self.similarity(answer, truth)
         same = similarity > SAME_ABOVE
         return Verdict(same, "meaning" if same else "different", similarity)
 
     def similarity(self, one: str, other: str) -> float:
-        """How similar two statements are, piece by piece, from 0 to 1; blind to a "not"."""
+        """Similarity of two statements from 0 to 1; blind to a "not"."""
         return statement_similarity(*(self._tokens.encode(t.strip(EDGES)) for t in (one, other)))
 
     @cached_property
@@ -120,7 +122,7 @@ class Scorer:
 
 
 def statement_similarity(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
-    """F-score of greedily matched piece vectors (Zhang et al. 2020); 0 when a text has none.
+    """F-score of greedily matched token vectors (Zhang et al. 2020); 0 if a text has none.
 
     >>> statement_similarity(np.eye(3, dtype=np.float32)[:2], np.eye(3, dtype=np.float32)[1:])
     0.5
@@ -134,115 +136,104 @@ def statement_similarity(one: NDArray[np.float32], other: NDArray[np.float32]) -
     return float(2 * precision * recall / (precision + recall))
 
 
-def _named(found: bool | None) -> Verdict:
-    """What naming the truth, or denying it, comes to."""
-    return Verdict(bool(found), "different" if found is None else "named")
-
-
-# Where a new thought begins. A point or comma within a number is none, nor is a minus.
+# Clause boundaries; a point, comma or minus within a number is not one.
 _CLAUSE = re.compile(r"[;:!?\n]|[.,](?!\d)|(?<!\d)\s[-–—]\s|\s[-–—]\s(?!\d)")
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-# A letter by itself, and not the article or the pronoun.
+# A single letter that is neither the article nor the pronoun.
 _LETTER = r"(?<!\w){}(?=\W*$|[.,;:!?)]|\s[-–—]\s|\s+(?:is|was|because)\b)"
-_WEAK_START = re.compile(r"^(?:in|at|on|by|to)\s+(?:the\s+|an?\s+)?", re.IGNORECASE)
-# Behind these, something is named that the answer is not.
-_ASIDE = re.compile(
-    r"\b(?:(?:than|except(?:ing)?|besides|unlike|near|beside|behind|opposite|next to|ahead of|as|if"
-    r"|instead of|rather than|apart from|other than|(?:any|every)(?:thing|one|body|where) but"
-    r"|beats?|whether|before|after|used to)"
-    r"(?:\s+(?:the|an?|his|her|their|its|be|being|have|play|own|live in))*\s*"
-    # What is one of two is left open.
+_PREPOSITION = re.compile(r"^(?:in|at|on|by|to)\s+(?:the\s+|an?\s+)?", re.I)
+# A mention right after one of these is not the answer.
+_NOT_THE_ANSWER = re.compile(
+    rf"\b(?:(?:{alternatives('contrasts')})(?:\s+(?:{alternatives('contrast_links')}))*\s*"
     r"|(?:or|nor)(?:\s+(?:the|an?|in|at))?\s*"
     # "New Rome" is not Rome.
     r"|(?-i:New|(?:North|South|East|West)(?:ern)?|Upper|Lower|Port|Fort|Saint|St|San|Old)\.?\s+)$",
-    re.IGNORECASE,
+    re.I,
 )
-_OF = re.compile(r"\b(\w+)\s+of(?:\s+(?:the|an?))?\s*$", re.IGNORECASE)
-# "The city of Oslo" is Oslo, what is made of brass is brass; else a thing is not what it is of.
-_SAME_THING = listed(
+_OF = re.compile(r"\b(\w+)\s+of(?:\s+(?:the|an?))?\s*$", re.I)
+# "The city of Oslo" is Oslo, and something made of brass is brass.
+_SAME_AS_OF = word_set(
     "made out consist name town city village state river region one consists front"
 )
-_FROM = re.compile(r"\bfrom(?:\s+the)?\s*$", re.IGNORECASE)
-_HEARSAY = re.compile(r"\b(?:say|says|said|claim\w*|thought|told|some|they|people|others)\b", re.I)
-_BUT = re.compile(r"\b(?:but|however|actually|in fact|now|yet)\b", re.IGNORECASE)
+_FROM = re.compile(r"\bfrom(?:\s+the)?\s*$", re.I)
+_HEARSAY = re.compile(rf"\b(?:{alternatives('hearsay')})\b", re.I)
+_CORRECTION = re.compile(rf"\b(?:{alternatives('corrections')})\b", re.I)
 _VERB = "is|was|are|were|does|did|do|has|have|had|could|would"
-_TURNED_DOWN = re.compile(
+_REJECTED = re.compile(
     rf"\s*(?:(?:{_VERB}|can|will)\s+(?:not\b(?!\s+only)|never\b)|(?:{_VERB}|ca|wo)n['’]t\b"
     r"|(?:is|was|would be|are)\s+(?:wrong|incorrect|false|a mistake|full|out)\b"
     r"|used to\b|moved\b|left\b|no longer\b)",
-    re.IGNORECASE,
+    re.I,
 )
 
 
 def asserts(answer: str, form: str, question: str = "", *, is_pattern: bool = False) -> bool | None:
-    """Whether an answer says that this is so, a form of words or what a regular expression finds;
-    None where it does not name it at all.
+    """Whether an answer asserts a form of words or a pattern; None if it never mentions it.
 
     >>> asserts("The capital is Paris, not Rome.", "Paris"), asserts("Not Paris but Rome.", "Paris")
     (True, False)
     """
-    text = folded(answer)
+    text = fold(answer)
     if is_pattern:
-        found = [each.span() for each in re.finditer(form, text, re.IGNORECASE)]
+        found = [each.span() for each in re.finditer(form, text, re.I)]
     else:
-        found = list(_mentions(text, folded(form)))
-    if not found or not _stands(text, *found[-1], question):
+        found = list(_find_mentions(text, fold(form)))
+    if not found or not _is_asserted(text, *found[-1], question):
         return False if found else None
-    # Another colour, say, can't be true beside it.
+    # Another colour, say, can't be true as well.
     excluded = RIVALS.get(stem(form), set()) if form.islower() and not is_pattern else set()
-    excluded = excluded - set(map(stem, words(question)))
+    excluded = excluded - stems(question)
     return not any(
-        stem(each[0].lower()) in excluded and _stands(text, *each.span(), question)
-        for each in _WORD.finditer(text)
+        stem(each[0].lower()) in excluded and _is_asserted(text, *each.span(), question)
+        for each in WORD.finditer(text)
     )
 
 
 @lru_cache(4_096)
-def folded(text: str) -> str:
-    """A text without accents, marks of emphasis and curly signs, each letter in its own case.
+def fold(text: str) -> str:
+    """Remove accents, emphasis and curly quotes, but keep the case.
 
-    >>> folded("**Zürich**, Mette’s")
+    >>> fold("**Zürich**, Mette’s")
     "Zurich, Mette's"
     """
-    plain = unicodedata.normalize("NFKD", own_words(text).replace("’", "'").replace("*", ""))
+    plain = unicodedata.normalize("NFKD", cut_next_turn(text).replace("’", "'").replace("*", ""))
     return "".join(sign for sign in plain if not unicodedata.combining(sign))
 
 
-def _mentions(text: str, form: str) -> Iterator[tuple[int, int]]:
-    """Where the words of a form stand together, articles aside.
+def _find_mentions(text: str, form: str) -> Iterator[tuple[int, int]]:
+    """Spans in which the words of a form follow each other, ignoring articles.
 
-    Common nouns may be inflected, and "a brass lamp" is "a lamp (made) of brass" too.
+    Common nouns may be inflected, and "a brass lamp" also matches "a lamp (made) of brass".
     """
     if len(form.strip()) == 1:
         letter = _LETTER.format(re.escape(form.strip()))
         yield from (each.span() for each in re.finditer(letter, text))
         return
-    sought = _WORD.findall(_WEAK_START.sub("", form))
+    sought = WORD.findall(_PREPOSITION.sub("", form))
     sought = [word for word in sought if word.lower() not in ARTICLES] or sought
-    said = [found for found in _WORD.finditer(text) if found[0].lower() not in ARTICLES]
+    said = [found for found in WORD.finditer(text) if found[0].lower() not in ARTICLES]
     orders = [sought]
     if len(sought) == 2 and form == form.lower():
-        of, noun = sought
-        orders += [[noun, "of", of], [noun, "made", "of", of]]
+        material, noun = sought
+        orders += [[noun, "of", material], [noun, "made", "of", material]]
     for order in orders:
         for at in range(len(said) - len(order) + 1):
             here = said[at : at + len(order)]
-            if all(_alike(one[0], other) for one, other in zip(here, order, strict=True)):
+            if all(_matches(one[0], other) for one, other in zip(here, order, strict=True)):
                 start, end = here[0].start(), here[-1].end()
                 end -= 2 if here[-1][0].endswith("'s") and not order[-1].endswith("'s") else 0
                 if not (re.match(r"-\w", text[end:]) or re.search(r"\w-$", text[:start])):
                     yield start, end
 
 
-def _alike(said: str, sought: str) -> bool:
+def _matches(said: str, sought: str) -> bool:
     said = said if sought.endswith("'s") else said.removesuffix("'s")
     if said.casefold() == sought.casefold():
         return True
     return sought.islower() and len(sought) > 3 and stem(said.lower()) == stem(sought)
 
 
-def _stands(text: str, start: int, end: int, question: str) -> bool:
-    """Whether a mention is neither denied, nor left open, nor spoken of on the way to another."""
+def _is_asserted(text: str, start: int, end: int, question: str) -> bool:
+    """Whether a mention is neither denied nor left open nor a step towards another answer."""
     breaks = [each.span() for each in _CLAUSE.finditer(text)]
     before = text[max((last for _, last in breaks if last <= start), default=0) : start]
     behind = text[end : min((first for first, _ in breaks if first >= end), default=len(text))]
@@ -250,36 +241,31 @@ def _stands(text: str, start: int, end: int, question: str) -> bool:
     of = _OF.search(before)
     return not (
         _denies(before)
-        or _ASIDE.search(before)
-        or (of is not None and of[1].lower() not in _SAME_THING)
-        or _TURNED_DOWN.match(behind)
+        or _NOT_THE_ANSWER.search(before)
+        or (of is not None and of[1].lower() not in _SAME_AS_OF)
+        or _REJECTED.match(behind)
         or re.match(r"\s*,?\s*\bor\b", later, re.I)
-        or (re.match(r"['’]s?\s+\w", behind, re.I) and not question.lower().startswith("whose"))
+        or (re.match(r"'s?\s+\w", behind, re.I) and not question.lower().startswith("whose"))
         or (_FROM.search(before) and re.match(r"\W+to\b", behind, re.I))
-        or (_HEARSAY.search(before) and _BUT.search(later))
+        or (_HEARSAY.search(before) and _CORRECTION.search(later))
         or re.search(r"\bnow\b", later, re.I)
     )
 
 
 def _denies(clause: str) -> bool:
-    """Whether what follows in a clause is denied: "not Rome but" is over where the "but" is."""
-    spoken = stated(clause)
-    last = max((at for at, word in enumerate(spoken) if word in NEGATIONS), default=None)
-    return last is not None and "but" not in spoken[last:]
+    """Whether a clause ends within the scope of a negation, which a "but" closes."""
+    said = literal_words(clause)
+    last = max((at for at, word in enumerate(said) if word in NEGATIONS), default=None)
+    return last is not None and "but" not in said[last:]
 
 
-# What makes a number a bound, a span or a part of the way, and not the answer.
-_BOUND = re.compile(
-    r"\b(?:than|over|under|above|below|between|before|after|until|since|least|most|up to|or|whether"
-    r"|more|less|fewer|used to|ago)\b",
-    re.IGNORECASE,
-)
+_BOUND = re.compile(rf"\b(?:{alternatives('bounds')})\b", re.I)
 
 
 def states_number(
     answer: str, truth: str, question: str = "", tolerance: float = 0.0
 ) -> bool | None:
-    """Whether an answer comes to a truth that is one number; None where the truth is not.
+    """Whether an answer arrives at the number that the truth is; None if that is not a number.
 
     >>> states_number("It is 3000 m.", "3 km"), states_number("Three.", "the 3 musketeers")
     (True, None)
@@ -291,7 +277,7 @@ def states_number(
             return None
         base, factor = UNITS[found[0][1]]
         wanted = found[0][0] * factor
-    said = stated_number(answer, question)
+    said = find_number(answer, question)
     if said is None:
         return False
     value, unit = said
@@ -304,105 +290,96 @@ def states_number(
     return any(math.isclose(each, wanted, rel_tol=1e-9, abs_tol=limit) for each in values)
 
 
-def stated_number(answer: str, question: str = "") -> tuple[float, str] | None:
-    """The number that an answer comes to and its unit: alone at its head, or the last asserted.
+def find_number(answer: str, question: str = "") -> tuple[float, str] | None:
+    """Find the number that an answer arrives at: alone at its head, or the last one asserted.
 
-    >>> stated_number("You had 10, gave away 2, so 8 are left.")
+    >>> find_number("You had 10, gave away 2, so 8 are left.")
     (8.0, '')
-    >>> stated_number("Between 10 and 12.")
+    >>> find_number("Between 10 and 12.")
     """
-    clauses = [each for each in _CLAUSE.split(folded(answer)) if each.strip()]
+    clauses = [each for each in _CLAUSE.split(fold(answer)) if each.strip()]
     firm = [each for each in clauses if not (_BOUND.search(each) or _denies(each))]
     head = clauses[0] if clauses else ""
-    if head in firm and len(_signed(head)) == 1 and len(words(head)) <= 2:
+    if head in firm and len(_signed_numbers(head)) == 1 and len(words(head)) <= 2:
         firm = [head]
-    asked = {value for value, _ in _signed(question)}
-    said = [number for clause in firm for number in _signed(clause)]
-    fresh = [number for number in said if number[0] not in asked]
-    return (fresh or said)[-1] if said else None
+    asked = {value for value, _ in _signed_numbers(question)}
+    said = [number for clause in firm for number in _signed_numbers(clause)]
+    new = [number for number in said if number[0] not in asked]
+    return (new or said)[-1] if said else None
 
 
-def _signed(text: str) -> list[tuple[float, str]]:
-    """The numbers of a text, where a minus is a sign and not a step of a sum."""
-    text = re.sub(r"(?<![\d\w)])\s*\bminus\s+(?=\d)", " -", text, flags=re.IGNORECASE)
+def _signed_numbers(text: str) -> list[tuple[float, str]]:
+    """Numbers with their units; a minus between two numbers is an operator, not a sign."""
+    text = re.sub(r"(?<![\d\w)])\s*\bminus\s+(?=\d)", " -", text, flags=re.I)
     return [each[:2] for each in numbers(re.sub(r"(?<=\d)\s+[-−]\s*(?=\d)", " and ", text))]
 
 
-_AFFIRMED = re.compile(
-    r"^\W*(?:well\W+)?(?:(?:yes|yep|yeah|true|correct|right|absolutely|certainly|definitely|indeed"
-    r"|sure(?:ly)?|exactly|of course|naturally)\b"
-    r"|(?:i\s+)?(?:think|believe|guess|suppose|assume)\s+so\b"
-    r"|(?:that|this|it)\s*(?:is|'s)\s+(?:true|correct|right|so)\b)",
-    re.IGNORECASE,
+_IT_IS = r"(?:that|this|it)\s*(?:is|'s)\s+"
+_AFFIRMS = re.compile(
+    rf"\W*(?:well\W+)?(?:{alternatives('affirmations')}|{_IT_IS}(?:true|correct|right|so))\b", re.I
 )
-_DENIED_OUTRIGHT = re.compile(
-    r"^\W*(?:well\W+)?(?:(?:no|nope|nah|false|incorrect|wrong|never|hardly"
-    r"|not (?:at all|really|yet|so|true))\b"
-    r"|(?:that|this|it)\s*(?:is|'s)\s+(?:false|wrong|incorrect|untrue)\b)",
-    re.IGNORECASE,
+_DENIES = re.compile(
+    rf"\W*(?:well\W+)?(?:{alternatives('denials')}|{_IT_IS}(?:false|wrong|incorrect|untrue))\b",
+    re.I,
 )
-_DOES = re.compile(
+_SUBJECT_AND_VERB = re.compile(
     r"\b(?:he|she|it|they|that|this|there|i|we|you|one)\s+"
     r"(?:is|are|was|were|does|do|did|has|have|had|can|could|will|would|should|must)\W*$",
-    re.IGNORECASE,
+    re.I,
 )
-_NO_ANSWER = re.compile(
-    r"\bno\s+(?:idea|clue|information|way\s+(?:to|of)|one)\b|\bnobody\b|\bnothing\b"
-    r"|\bnot\s+(?:sure|certain|clear|known|say|know|tell)\b"
-    r"|n't\s+(?:know|say|tell|be\s+sure|sure)\b"
-    r"|\bunclear\b|\bunknown\b|\bmaybe\b|\bperhaps\b|\bwhether\b|\byes\s+and\s+no\b",
-    re.IGNORECASE,
+_EVADES = re.compile(
+    rf"\b(?:{alternatives('evasions')})\b|n't\s+(?:know|say|tell|be\s+sure|sure)\b", re.I
 )
-_OPENS = re.compile(r"\W*(?:yes\b(?!\s+(?:and|or)\b)|no\s*[.,;!-])", re.IGNORECASE)
+_OPENS_WITH_YES_NO = re.compile(r"\W*(?:yes\b(?!\s+(?:and|or)\b)|no\s*[.,;!-])", re.I)
 TRUTHS = {"yes": "yes", "no": "no", "true": "yes", "false": "no"}
 
 
 def polarity(answer: str) -> str | None:
-    """Whether an answer says yes or no, also without the word; None when it does neither.
+    """Whether an answer means yes or no, even without the word; None if neither.
 
     >>> polarity("She does not."), polarity("I think so."), polarity("I have no idea.")
     ('no', 'yes', None)
     """
-    text = folded(answer)
-    if _NO_ANSWER.search(text) and not _OPENS.match(text):
+    text = fold(answer)
+    if _EVADES.search(text) and not _OPENS_WITH_YES_NO.match(text):
         return None
     if (said := read_choice(text, ("yes", "no"))) is not None:
         return said
-    if _AFFIRMED.search(text):
+    if _AFFIRMS.match(text):
         return "yes"
-    if _DENIED_OUTRIGHT.search(text) or _denies(text):
+    if _DENIES.match(text) or _denies(text):
         return "no"
-    return "yes" if _DOES.search(text) else None
+    return "yes" if _SUBJECT_AND_VERB.search(text) else None
 
 
 def score_log(rows: Sequence[TrialRow], scorer: Scorer) -> tuple[list[TrialRow], str | None]:
-    """The trials of a log, and a note; where none of it says what is `correct`, the scorer does.
+    """Score the trials of a log if none states `correct`; return them and a note on how.
 
-    The truth of each becomes one answer. A free answer that is right then stands as the truth
-    itself, so that it can be compared.
+    Every truth is reduced to one answer, and a right free answer becomes that answer, so that
+    responses can be compared.
     """
-    unjudged = all(row.correct is None for row in rows)
+    unscored = all(row.correct is None for row in rows)
     known: dict[tuple[str, str], Verdict] = {}
     how: Counter[str] = Counter()
-    found = []
+    scored = []
     for row in rows:
         if row.truth is None:
-            found.append(row)
+            scored.append(row)
             continue
         response, accepted, correct = row.response, read_truth(row.truth), row.correct
-        if unjudged and response is not None:
-            place = repr(response), repr(row.truth)
-            if place not in known:
-                known[place] = scorer.score(response, accepted)
-            verdict = known[place]
+        if unscored and response is not None:
+            key = repr(response), repr(row.truth)
+            if key not in known:
+                known[key] = scorer.score(response, accepted)
+            verdict = known[key]
             how[verdict.how if verdict.same else "wrong"] += 1
             correct = verdict.same
             response = accepted.shown if correct and isinstance(response, str) else response
-        found.append(replace(row, truth=accepted.shown, response=response, correct=correct))
+        scored.append(replace(row, truth=accepted.shown, response=response, correct=correct))
     if not how:
-        return found, None
-    ways = ", ".join(f"{count} {HOW_WORDS[name]}" for name, count in sorted(how.items()))
-    return found, f"no trial states `correct`, so each answer was compared with `truth`: {ways}"
+        return scored, None
+    counts = ", ".join(f"{count} {HOW_WORDS[name]}" for name, count in sorted(how.items()))
+    return scored, f"no trial states `correct`, so each answer was compared with `truth`: {counts}"
 
 
 HOW_WORDS = {

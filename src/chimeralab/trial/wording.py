@@ -1,7 +1,7 @@
-"""Words and numbers of a statement, and whether two statements contradict each other.
+"""Words, numbers and contradictions in English statements.
 
-Vectors hardly see a "not", a changed number or an opposite. These rules do; they read English, and
-where they are in doubt they call two statements different.
+Sentence vectors hardly change with a "not", another number or an opposite, so rules look for them.
+In doubt, the rules call two statements different. The vocabulary is in `wording.toml`.
 """
 
 import re
@@ -12,63 +12,68 @@ from pathlib import Path
 from typing import Literal
 
 EDGES = " \t\r\n.,;:!?\"'“”‘’()[]*`"
-# The point of ".5" is not one of them.
-OPENING_SIGNS = re.compile(rf"^(?:(?!\.\d)[{re.escape(EDGES)}])+")
+# The point of ".5" is not punctuation.
+LEADING = re.compile(rf"^(?:(?!\.\d)[{re.escape(EDGES)}])+")
 ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
-SPELLED_OUT = (
+CONTRACTIONS = (
     (r"\b(?:cannot|can't)\b", "can not"), (r"\bwon't\b", "will not"), (r"\bshan't\b", "shall not"),
     (r"\bain't\b", "is not"), (r"n't\b", " not"), (r"'s\b", ""),
 )  # fmt: skip
 DOUBLED = re.compile(r"([bdgmnprt])\1$")
 
 
-def listed(text: str) -> frozenset[str]:
-    """Words written one after another, as a set."""
+def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_LISTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-ARTICLES = listed(_LISTS["articles"])
-AUXILIARIES = listed(_LISTS["auxiliaries"])
-# Words that carry little of a statement: the subject of a negation is never one of them.
-FUNCTION_WORDS = ARTICLES | AUXILIARIES | listed(_LISTS["function_words"])
-NEGATIONS = listed(_LISTS["negations"])
-HARMLESS: list[str] = _LISTS["harmless"]
+_VOCABULARY = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+ARTICLES = word_set(_VOCABULARY["articles"])
+AUXILIARIES = word_set(_VOCABULARY["auxiliaries"])
+# A negation never applies to one of these.
+FUNCTION_WORDS = ARTICLES | AUXILIARIES | word_set(_VOCABULARY["function_words"])
+NEGATIONS = word_set(_VOCABULARY["negations"])
+HARMLESS: list[str] = _VOCABULARY["harmless"]
+
+
+def alternatives(role: str) -> str:
+    """A regular expression for the phrases with a role in `wording.toml`."""
+    escaped = map(re.escape, _VOCABULARY["phrases"][role])
+    return "|".join(each.replace(r"\ ", r"\s+").replace(r"\*", r"\w*") for each in escaped)
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words, with contractions spelled out.
+    """Split a text into lower-case words, with contractions expanded.
 
     >>> words("It isn’t Anna's boat.")
     ['it', 'is', 'not', 'anna', 'boat']
     """
     plain = text.casefold().replace("’", "'")
-    for pattern, spelled in SPELLED_OUT:
-        plain = re.sub(pattern, spelled, plain)
+    for pattern, expansion in CONTRACTIONS:
+        plain = re.sub(pattern, expansion, plain)
     return WORD.findall(plain)
 
 
-def normalised(text: str) -> str:
-    """A statement without case, spare blanks, a leading article, and signs around it.
+def normalize(text: str) -> str:
+    """Drop case, extra blanks, a leading article and surrounding punctuation.
 
-    >>> normalised(' The  Louvre. ')
+    >>> normalize(' The  Louvre. ')
     'louvre'
     """
-    return bare(text.casefold())
+    return strip_edges(text.casefold())
 
 
-def bare(text: str) -> str:
-    """The same in its own case.
+def strip_edges(text: str) -> str:
+    """Like `normalize`, but keep the case.
 
-    >>> bare(' The  Louvre. ')
+    >>> strip_edges(' The  Louvre. ')
     'Louvre'
     """
-    return ARTICLE.sub("", OPENING_SIGNS.sub("", " ".join(text.split())).rstrip(EDGES))
+    return ARTICLE.sub("", LEADING.sub("", " ".join(text.split())).rstrip(EDGES))
 
 
 def stem(word: str) -> str:
-    """A word without its regular ending, so that its forms meet.
+    """Strip a regular inflection.
 
     >>> [stem(word) for word in ("reports", "reporting", "stopped", "carries")]
     ['report', 'report', 'stop', 'carry']
@@ -86,40 +91,45 @@ def stem(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
-def stated(text: str) -> list[str]:
-    """The words of a text, without those of a harmless phrase.
+def stems(text: str) -> set[str]:
+    return {stem(word) for word in words(text)}
 
-    >>> stated("No doubt it is not Rome.")
+
+def literal_words(text: str) -> list[str]:
+    """The words of a text without phrases such as "no doubt" that negate nothing.
+
+    >>> literal_words("No doubt it is not Rome.")
     ['it', 'is', 'not', 'rome']
     """
-    spoken = " ".join(words(text))
+    literal = " ".join(words(text))
     for phrase in HARMLESS:
-        spoken = re.sub(rf"\b{phrase}\b", " ", spoken)
-    return spoken.split()
+        literal = re.sub(rf"\b{phrase}\b", " ", literal)
+    return literal.split()
 
 
 TOKEN = re.compile(
     r"(?:(?<![\w.])[-−])?(?:\d+(?:,\d{3})*(?:\.\d+)?|(?<![\w.])\.\d+)|[^\W\d_]+|[%$€£,;]"
 )
 NUMERALS = {
-    **{word: value for value, word in enumerate(_LISTS["ones"].split())},
-    **{word: 10 * value for value, word in enumerate(_LISTS["tens"].split(), start=2)},
-    **{word: value for value, word in enumerate(_LISTS["ordinals"].split(), start=1)},
+    **{word: value for value, word in enumerate(_VOCABULARY["ones"].split())},
+    **{word: 10 * value for value, word in enumerate(_VOCABULARY["tens"].split(), start=2)},
+    **{word: value for value, word in enumerate(_VOCABULARY["ordinals"].split(), start=1)},
 }
-SCALES: dict[str, int] = _LISTS["scales"]
-TIMES: dict[str, float] = _LISTS["times"]
-ROMAN: dict[str, str] = _LISTS["roman"]
-A_MOMENT = listed("a per every each")
+SCALES: dict[str, int] = _VOCABULARY["scales"]
+TIMES: dict[str, float] = _VOCABULARY["times"]
+ROMAN: dict[str, str] = _VOCABULARY["roman"]
+# "A second" is a duration, not an ordinal.
+BEFORE_SECOND = word_set("a per every each")
 UNITS: dict[str, tuple[str, float]] = {
     name: (base, factor)
-    for base, units in _LISTS["units"].items()
+    for base, units in _VOCABULARY["units"].items()
     for names, factor in units.items()
     for name in names.split()
 }
 
 
 def quantities(text: str) -> tuple[tuple[str, float, str], ...]:
-    """Every quantity that a text names, in its order: unit, value, and what is counted.
+    """Find quantities: base unit, value in it, and what is counted if there is no unit.
 
     >>> quantities("Twenty-one boats sailed 3 km")
     (('', 21.0, 'boat'), ('metre', 3000.0, ''))
@@ -131,12 +141,12 @@ def quantities(text: str) -> tuple[tuple[str, float, str], ...]:
 
 
 def numbers(text: str) -> Iterator[tuple[float, str, str]]:
-    """Every number of a text as it is written, its unit, and the word that it stands before."""
+    """Find numbers as written: value, unit, and the stem of the word that follows."""
     arabic = re.sub(rf"\b(?:{'|'.join(ROMAN)})\b", lambda found: ROMAN[found[0]], text)
     tokens = [token.lower() for token in TOKEN.findall(arabic)]
     at = 0
     while at < len(tokens):
-        value, end = _number(tokens, at)
+        value, end = _parse_number(tokens, at)
         if value is not None:
             behind = tokens[end] if end < len(tokens) else ""
             before = tokens[at - 1] if at else ""
@@ -146,13 +156,13 @@ def numbers(text: str) -> Iterator[tuple[float, str, str]]:
         at = max(end, at + 1)
 
 
-def _number(tokens: Sequence[str], at: int) -> tuple[float | None, int]:
-    """The number that begins at a token, and the place behind it; None where there is none."""
+def _parse_number(tokens: Sequence[str], at: int) -> tuple[float | None, int]:
+    """Parse the number that starts at a token; return it, or None, and the next position."""
     word = tokens[at]
     if word in TIMES:
         return TIMES[word], at + 1
-    if word in NUMERALS and not (word == "second" and A_MOMENT.intersection(tokens[:at][-1:])):
-        return _spell(tokens, at)
+    if word in NUMERALS and not (word == "second" and BEFORE_SECOND & {*tokens[:at][-1:]}):
+        return _parse_words(tokens, at)
     value, end = 1.0, at
     if re.match(r"[-−]?\.?\d", word):
         value, end = float(word.replace(",", "").replace("−", "-")), at + 1
@@ -163,8 +173,7 @@ def _number(tokens: Sequence[str], at: int) -> tuple[float | None, int]:
     return value, end
 
 
-def _spell(tokens: Sequence[str], at: int) -> tuple[float, int]:
-    """A number in words, up to the first word that does not continue it."""
+def _parse_words(tokens: Sequence[str], at: int) -> tuple[float, int]:
     total, part, end = 0.0, 0.0, at
     while end < len(tokens):
         word, value = tokens[end], NUMERALS.get(tokens[end])
@@ -183,29 +192,28 @@ def _spell(tokens: Sequence[str], at: int) -> tuple[float, int]:
     return total + part, end
 
 
-def _read_rivals(choices: str) -> dict[str, set[str]]:
-    """For the stem of each word, the stems that it excludes in some line and meets in none."""
+def _read_rivals(path: Path) -> dict[str, set[str]]:
+    """For each stem, the stems that it excludes on some line and shares an answer with on none."""
     rivals: defaultdict[str, set[str]] = defaultdict(set)
-    friends: defaultdict[str, set[str]] = defaultdict(set)
-    for line in choices.splitlines()[1:]:
+    synonyms: defaultdict[str, set[str]] = defaultdict(set)
+    for line in path.read_text(encoding="utf-8").splitlines()[1:]:
         answers = [{stem(word) for word in answer.split()} for answer in line.split("|")]
         for answer in answers:
             for word in answer:
-                friends[word] |= answer
+                synonyms[word] |= answer
                 rivals[word] |= set().union(*answers) - answer
-    return {word: others - friends[word] for word, others in rivals.items()}
+    return {word: others - synonyms[word] for word, others in rivals.items()}
 
 
-RIVALS = _read_rivals(Path(__file__).with_name("opposites.txt").read_text(encoding="utf-8"))
-# "able" and "unable": so short a word may take a prefix and turn round.
+RIVALS = _read_rivals(Path(__file__).with_name("opposites.txt"))
+PREFIXES: list[str] = _VOCABULARY["prefixes"].split()
 MIN_PREFIXED = 3
-PREFIXES: list[str] = _LISTS["prefixes"].split()
 SCOPE = 3
 Conflict = Literal["negation", "number", "opposite", "order"]
 
 
 def conflict(one: str, other: str) -> Conflict | None:
-    """Why two statements can't be the same; None when no rule objects.
+    """Find the first rule by which two statements can't mean the same.
 
     >>> conflict("The door is open.", "The door isn't open.")
     'negation'
@@ -215,74 +223,71 @@ def conflict(one: str, other: str) -> Conflict | None:
 
 
 def negation_differs(one: str, other: str) -> bool:
-    """Whether one statement denies more than the other, or denies what the other states."""
-    ones, others = stated(one), stated(other)
+    """Whether one statement has more negations, or denies what the other states."""
+    ones, others = literal_words(one), literal_words(other)
     if sum(word in NEGATIONS for word in ones) != sum(word in NEGATIONS for word in others):
         return True
     return any(
-        _denied(these, 1) & (set(map(stem, those)) - _denied(those, SCOPE))
+        _find_denied(these, 1) & (set(map(stem, those)) - _find_denied(those, SCOPE))
         for these, those in ((ones, others), (others, ones))
     )
 
 
-def _denied(spoken: Sequence[str], reach: int) -> set[str]:
-    """The first words of weight behind each negation; at the end of a clause, the one before."""
+def _find_denied(said: Sequence[str], reach: int) -> set[str]:
+    """Stems of the content words after each negation, or of the one before it at a clause end."""
     found: set[str] = set()
-    for at, word in enumerate(spoken):
+    for at, word in enumerate(said):
         if word in NEGATIONS:
-            behind = [stem(w) for w in spoken[at + 1 :] if w not in FUNCTION_WORDS]
-            before = [stem(w) for w in spoken[:at] if w not in FUNCTION_WORDS]
+            behind = [stem(w) for w in said[at + 1 :] if w not in FUNCTION_WORDS]
+            before = [stem(w) for w in said[:at] if w not in FUNCTION_WORDS]
             found.update(behind[:reach] or before[-1:])
     return found
 
 
 def numbers_differ(one: str, other: str) -> bool:
-    """Whether the statements name other quantities, or as many of something else.
+    """Whether the quantities differ, or what they count.
 
-    A bare 1 is left out: "one dog", "1 dog" and "a dog" say the same.
+    A bare 1 is ignored: "one dog", "1 dog" and "a dog" mean the same.
     """
     ones, others = ([q for q in quantities(text) if q[:2] != ("", 1)] for text in (one, other))
     if Counter(q[:2] for q in ones) != Counter(q[:2] for q in others):
         return True
     counted = {of for _, _, of in ones} & {of for _, _, of in others}
-    return Counter(q for q in ones if q[2] in counted) != Counter(
-        q for q in others if q[2] in counted
-    )
+    shared = (Counter(q for q in each if q[2] in counted) for each in (ones, others))
+    return next(shared) != next(shared)
 
 
 def opposites_differ(one: str, other: str) -> bool:
-    """Whether a word of one statement alone excludes a word of the other alone: a rival, or itself
-    turned round by a prefix.
+    """Whether a word found in one statement only excludes, or reverses, a word of the other only.
 
     >>> opposites_differ("The door is open.", "The door is shut.")
     True
     """
     said, again = set(words(one)), set(words(other))
     ones, others = set(map(stem, said - again)), set(map(stem, again - said))
+    pairs = [(word, rival) for word in ones for rival in others]
     return any(
-        not RIVALS.get(word, set()).isdisjoint(others)
-        or any(prefix + word in others for prefix in PREFIXES if len(word) >= MIN_PREFIXED)
-        or any(
-            word.removeprefix(prefix) in others - {word}
-            for prefix in PREFIXES
-            if len(word) >= len(prefix) + MIN_PREFIXED
-        )
-        for word in ones
+        rival in RIVALS.get(word, ()) or _is_reversed(word, rival) or _is_reversed(rival, word)
+        for word, rival in pairs
     )
 
 
-def order_differs(one: str, other: str) -> bool:
-    """Whether the same words stand in an order that no single move explains, as in a swap of roles.
+def _is_reversed(word: str, by: str) -> bool:
+    return len(word) >= MIN_PREFIXED and any(prefix + word == by for prefix in PREFIXES)
 
-    A passive turns the order round and keeps the sense, so a "by" in one of them lets it pass.
+
+def order_differs(one: str, other: str) -> bool:
+    """Whether the same words come in an order that no single move explains, as with swapped roles.
+
+    Passives pass, since a "by" is not among the words of the active form.
     """
-    joining = ARTICLES | AUXILIARIES | {"and", "or"}
-    ones, others = ([stem(w) for w in words(text) if w not in joining] for text in (one, other))
+    ignored = ARTICLES | AUXILIARIES | {"and", "or"}
+    ones, others = ([stem(w) for w in words(text) if w not in ignored] for text in (one, other))
     if ones == others or Counter(ones) != Counter(others):
         return False
-    start = next(at for at, pair in enumerate(zip(ones, others, strict=True)) if pair[0] != pair[1])
-    end = next(at for at in range(len(ones), start, -1) if ones[at - 1] != others[at - 1])
-    middle, target = ones[start:end], others[start:end]
+    changed = [at for at, (a, b) in enumerate(zip(ones, others, strict=True)) if a != b]
+    span = slice(changed[0], changed[-1] + 1)
+    middle, target = ones[span], others[span]
     return not any(middle[cut:] + middle[:cut] == target for cut in range(1, len(middle)))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.trial.replies import chosen_option, read_choice, read_share
+from chimeralab.trial.replies import find_option, read_choice, read_share
 from chimeralab.trial.scoring import Scorer
 
 YES_NO = ("yes", "no")
@@ -189,7 +189,7 @@ def test_a_reply_chooses_one_option_or_none(
 def test_an_answer_without_its_surroundings_is_read_alike(
     answer: str, options: tuple[str, ...], option: str | None
 ) -> None:
-    assert chosen_option(answer, options) == option
+    assert find_option(answer, options) == option
 
 
 @pytest.mark.parametrize(

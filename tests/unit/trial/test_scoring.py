@@ -9,7 +9,7 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.embedding.encoder import default_token_encoder
 from chimeralab.trial.course import Layout
-from chimeralab.trial.replies import chosen_option
+from chimeralab.trial.replies import find_option
 from chimeralab.trial.scenarios import GENERATORS
 from chimeralab.trial.scoring import Scorer, statement_similarity
 from chimeralab.trial.script import Arm, Script
@@ -115,7 +115,7 @@ def test_similarity_is_symmetric_and_one_for_equal_pieces() -> None:
     ],
 )
 def test_an_answer_names_one_option_or_none(answer: str, option: str | None) -> None:
-    assert chosen_option(answer, ["Paris", "Rome", "New Rome"]) == option
+    assert find_option(answer, ["Paris", "Rome", "New Rome"]) == option
 
 
 @pytest.mark.parametrize(
