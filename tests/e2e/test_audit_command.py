@@ -67,8 +67,8 @@ def test_table_gives_the_published_panel(chimera: Callable[..., Any]) -> None:
 def test_people_are_told_why_kappa_is_low_and_what_pabak_hides(chimera: Callable[..., Any]) -> None:
     text = " ".join(chimera("audit", "--table", 157, 7, 6, 10).out.split())
     assert "167 of 180 items (92.8 %)" in text
-    assert "why kappa is low although agreement is high" in text
-    assert "hides how the raters do on the rare one" in text
+    assert "Kappa is low although agreement is high" in text
+    assert "hides disagreement on the rare one" in text
     assert "60.6 %" in text
 
 
@@ -255,7 +255,7 @@ def test_record_names_no_changed_rubric(chimera: Callable[..., Any], tmp_path: P
     lock_path(rubric).write_bytes(lock_path(BUILT_IN).read_bytes())
     folder = tmp_path / "record"
     ran = chimera("audit", "--table", 9, 1, 1, 9, "--record", folder, "--rubric", rubric)
-    assert (ran.code, "not the rubric that was locked" in ran.err) == (2, True)
+    assert (ran.code, "was changed after it was locked" in ran.err) == (2, True)
     assert not folder.exists()
 
 

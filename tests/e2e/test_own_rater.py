@@ -1,4 +1,4 @@
-"""A rater of your own, named in a plan: it rates a study, is audited, and is part of the lock."""
+"""A custom rater of a plan rates a study, is audited, and is part of the lock."""
 
 import json
 from collections.abc import Callable
@@ -63,7 +63,7 @@ def test_changed_code_of_a_rater_is_not_the_locked_plan(
         (("own_rater:Ending", "own_rater:EndingRater"), "its fields are the settings"),
         (("def open", "def start"), "has no method open(rubric)"),
         (('use = "own_rater:Ending"', 'use = "rules"'), "needs use = 'module:Class'"),
-        (("[raters.mine]", "[raters.loops]"), "the plan has a rater 'loops' already"),
+        (("[raters.mine]", "[raters.loops]"), "the name 'loops' is taken"),
         (('"mine"]', '"mein"]'), "unknown rater 'mein' in [gate] raters; known: rules, mine, "),
     ],
 )
@@ -78,7 +78,7 @@ def test_what_is_wrong_with_a_rater_is_said_before_anything_runs(
     ("change", "complaint"),
     [
         (("count = len(item.texts)", "count = 1 / 0"), "failed on '"),
-        (('"", 0,', '"", 2,'), "gave no Rating of '"),
+        (('"", 0,', '"", 2,'), "must return a Rating of '"),
     ],
 )
 def test_a_rater_that_breaks_down_is_named_with_the_conversation(

@@ -190,12 +190,12 @@ def test_an_edited_gate_record_is_found(chimera: Callable[..., Any], study: Stud
 
 def test_a_gate_record_from_nowhere_is_found(study: Study, tmp_path: Path) -> None:
     tamper(study, "DELETE FROM samples")
-    assert_found(study, "gate-record.json: the gate of this study has not been decided")
+    assert_found(study, "gate-record.json: it records a gate that has not been decided")
 
 
 def test_changed_labels_are_found(study: Study) -> None:
     tamper(study, "UPDATE ratings SET label = 1 - label WHERE trajectory = 'free/p1/1'")
-    assert_found(study, "free/p1/1: 2 ratings", "its labels are not the ones")
+    assert_found(study, "free/p1/1: 2 ratings", "its labels changed after the gate was decided")
 
 
 def test_deleted_labels_are_found(study: Study) -> None:

@@ -1,4 +1,4 @@
-"""`chimera audit` and `chimera plan-ratings`: do raters agree, and how many items show it?"""
+"""`chimera audit` and `chimera plan-ratings`: agreement of raters, and the sample size for it."""
 
 from pathlib import Path
 from typing import Any, get_args
@@ -21,7 +21,7 @@ from chimeralab.rating.validity import validity_in_words, validity_json
 from chimeralab.stats.agreement import Table2x2
 from chimeralab.stats.planning import items_for_kappa, items_for_kappa_score
 
-OF_THE_PLAN = ("statistic", "threshold", "rule", "record", "rubric", "table")
+DECLARED_BY_PLAN = ("statistic", "threshold", "rule", "record", "rubric", "table")
 HEADINGS = {
     "agreement": "raw agreement",
     "kappa": "Cohen's kappa",
@@ -50,9 +50,9 @@ HEADINGS = {
 @click.option(
     "--statistic",
     type=click.Choice(get_args(StatisticName)),
-    help="What the gate looks at. [default: kappa]",
+    help="The statistic of the gate. [default: kappa]",
 )
-@click.option("--threshold", type=float, help="The value it must reach. [default: 0.80]")
+@click.option("--threshold", type=float, help="What it must reach. [default: 0.80]")
 @click.option(
     "--rule",
     type=click.Choice(get_args(RuleName)),
@@ -61,29 +61,34 @@ HEADINGS = {
 @click.option(
     "--record",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write the record of the gate into this folder, as Markdown and JSON.",
+    help="Write the gate record into this folder, as Markdown and JSON.",
 )
 @click.option("--rubric", metavar="FILE|built-in", help="The rubric to name in the record.")
 @click.option("--only", metavar="SAMPLE", help="In a study: compare this calibration sample.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def audit(**options: Any) -> None:
-    """Say how well raters agree on 0/1 labels, and whether that meets a gate.
+    """Measure how well raters agree on 0/1 labels, and decide a gate.
 
     RATINGS is a CSV or JSON Lines file with one row per rater and item: item, rater, label (0,
     1 or blank), and optionally reason, stratum, cluster and weight. Clusters widen every
     interval; weights make the figures those of the population.
 
-    --statistic, --threshold, --rule or --record set a gate; exit code 1 if it is not met. RATINGS
-    may also be a study: then its stored ratings are compared, with the gate of its plan. If raters
-    agree, labels are reliable; the detector is validated only if it also agrees with them as far
+    --statistic, --threshold, --rule and --record declare a gate; the exit code is 1 if it is not
+    met. RATINGS may also be a study, whose stored ratings are compared by the gate of its plan.
+    Labels are reliable if raters agree; the detector is validated only if it also agrees with them
     as the plan declares (`validity` in [gate]).
+
+    \b
+    Examples:
+      chimera audit ratings.csv --threshold 0.7
+      chimera audit mine
     """
     if options["ratings"] and is_study([str(options["ratings"])]):
         _audit_study(options)
         return
     if options["only"]:
-        raise InputError("--only is for the samples of a study; name the folder of one")
+        raise InputError("--only needs a study; name its folder")
     asked = {name: options[name] for name in ("statistic", "threshold", "rule")}
     asked = {name: value for name, value in asked.items() if value is not None}
     gate = Gate(**asked) if asked or options["record"] else None
@@ -92,7 +97,7 @@ def audit(**options: Any) -> None:
         own = options["rubric"] != "built-in"
         rubric = load_rubric(Path(options["rubric"]) if own else BUILT_IN)
     if bool(options["ratings"]) == bool(options["table"]):
-        raise InputError("give a file of ratings, or --table with four counts (one of the two)")
+        raise InputError("give either a file of ratings or --table with four counts")
     counts = options["table"]
     labels = from_counts(Table2x2(*counts)) if counts else read_labels(options["ratings"])
     result = compare(labels, gate, seed=options["seed"])
@@ -108,17 +113,16 @@ def audit(**options: Any) -> None:
 
 
 def _audit_study(options: dict[str, Any]) -> None:
-    """The audit as the plan declares it; nothing of it can be set on the command line."""
-    # Imported here: a file of ratings, the common case, needs no study and should start at once.
+    # Imported here: auditing a file needs no study and should start quickly.
     from chimeralab import pipeline  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
 
-    given = next((name for name in OF_THE_PLAN if options[name] is not None), None)
+    given = next((name for name in DECLARED_BY_PLAN if options[name] is not None), None)
     if given:
         raise InputError(f"the gate of a study is declared in its plan: leave out --{given}")
     found = pipeline.audit(Study(options["ratings"]), options["only"])
     if found.record:
-        say(f"{found.sample} is used; the record is in {found.record}")
+        say(f"gate decided on {found.sample}; its record is in {found.record}")
     if options["as_json"]:
         rows = {**audit_json(found), "sample": found.sample}
         rows |= {"validity": validity_json(found.against)}
@@ -145,7 +149,7 @@ def _print(result: Audit) -> None:
     for name in FIGURES:
         if name == "kappa" or any(column[name] is not None for column in columns):
             heading = HEADINGS.get(name, name.replace("_", " "))
-            table.add_row(heading, *(_shown(name, column[name]) for column in columns))
+            table.add_row(heading, *(_format(name, column[name]) for column in columns))
     out.print(table)
     pairs = result.overall.pairs
     for pair, panel in pairs.items() if len(pairs) > 1 else ():
@@ -156,13 +160,13 @@ def _print(result: Audit) -> None:
     for line in explain(result.overall):
         out.print(Text(sanitize(line)))
     for name, why in result.unrated_strata.items():
-        out.print(Text(sanitize(f"{name} is left out of the columns: {why}")))
+        out.print(Text(sanitize(f"{name} has no column: {why}")))
     outcome = result.gate
     verdict = Text(f"{outcome.headline}: ", style="bold" if outcome.declared else "")
     out.print(verdict + Text(sanitize(f"{outcome.gate}. {outcome.reason}.")))
 
 
-def _shown(name: str, value: Any) -> str:
+def _format(name: str, value: Any) -> str:
     if value is None:
         return "undefined" if not name.endswith("_ci") else "–"
     if isinstance(value, tuple):
@@ -171,7 +175,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 @click.command("plan-ratings")
-@click.option("--kappa", type=float, required=True, help="The kappa you expect the raters to have.")
+@click.option("--kappa", type=float, required=True, help="The kappa that you expect.")
 @click.option(
     "--threshold", type=float, default=0.80, show_default=True, help="What it must exceed."
 )
@@ -186,21 +190,25 @@ def _shown(name: str, value: Any) -> str:
     type=click.FloatRange(0.01, 0.999),
     default=0.80,
     show_default=True,
-    help="The chance to show it if it is true.",
+    help="The probability of showing it if it is true.",
 )
 @click.option(
     "--alpha",
     type=click.FloatRange(0.001, 0.5),
     default=0.05,
     show_default=True,
-    help="The chance to show it if it is not true.",
+    help="The probability of showing it if it is false.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def plan_ratings(as_json: bool, power: float, alpha: float, **expected: float) -> None:
-    """Say how many items two raters must label to show that a true kappa is above a threshold.
+    """Compute how many items two raters must label to show that kappa is above a threshold.
 
-    The more common one label is, the more items it takes: an unbalanced sample has few of the items
-    that distinguish good raters from bad ones.
+    The more common one label is, the more items it takes: few items of an unbalanced sample
+    distinguish good raters from bad ones.
+
+    \b
+    Example:
+      chimera plan-ratings --kappa 0.9 --prevalence 0.3
     """
     chances = {"power": power, "alpha": alpha}
     wald = items_for_kappa(**expected, **chances)

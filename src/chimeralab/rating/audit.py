@@ -1,4 +1,4 @@
-"""The audit: how far raters agree, overall and in each stratum, in figures, words and a record."""
+"""Audit of raters: agreement overall and by stratum, explained, and recorded for the gate."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -29,15 +29,16 @@ FIGURES = (
     "prevalence_index", "bias_index", "positive_agreement", "negative_agreement",
 )  # fmt: skip
 
-# From this share of equal labels on, a reader expects a high kappa and deserves an explanation.
+# At this agreement or above, readers expect a high kappa; explain one that is low.
 HIGH_AGREEMENT = 0.8
 CLOSE = 0.1
+# Part of stored gate records, which `verify` compares: keep the wording.
 ONLY_FOR_TWO = "this compares two raters, and there are more: see pairs"
 
 
 @dataclass(frozen=True, slots=True)
 class RaterIdentity(Record):
-    """Who rated: a name, what kind of rater it is, and for models the version and the settings."""
+    """A rater in a gate record; version and settings are those of a model."""
 
     name: str
     model: str | None = None
@@ -47,13 +48,13 @@ class RaterIdentity(Record):
 
     def __str__(self) -> str:
         kind = self.kind and f"a {self.kind}"
-        known = [part for part in (kind, self.model, self.version, self.settings) if part]
-        return f"{self.name} ({', '.join(known)})" if known else self.name
+        details = [part for part in (kind, self.model, self.version, self.settings) if part]
+        return f"{self.name} ({', '.join(details)})" if details else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement(Record):
-    """An item on which raters differ, with what each one said."""
+    """An item that raters label differently, with their labels and reasons."""
 
     item: str
     labels: Mapping[str, Label | None]
@@ -63,10 +64,10 @@ class Disagreement(Record):
 
 @dataclass(frozen=True, slots=True)
 class Audit(Record):
-    """Everything that is known about the agreement of the raters.
+    """The agreement of raters, and whether it meets the gate.
 
-    That of a study also has the sample of its gate if one is declared, how the detector does
-    against each rater, and the folder where the record of the gate was written.
+    The audit of a study also has the sample of its declared gate, the detector's validity against
+    each rater, and the folder of the gate record.
     """
 
     overall: RatersPanel
@@ -84,10 +85,10 @@ class Audit(Record):
 def audit(
     table: LabelTable, gate: Gate | None = None, *, seed: int = 0, allow_unlabelled: bool = False
 ) -> Audit:
-    """Compare the raters. Without a declared gate, the customary one is shown but binds nobody.
+    """Compare the raters; without a declared gate, the customary one is only shown.
 
-    A rater without a single label is refused, or, where a model was asked and gave none
-    (`allow_unlabelled`), leaves everything undefined, and the gate is not met.
+    A rater without any label is an error, unless `allow_unlabelled`, for a model that gave none:
+    then all figures are undefined and the gate is not met.
     """
     rng = np.random.default_rng(seed)
     overall = _compare(table, rng, allow_unlabelled=allow_unlabelled)
@@ -97,18 +98,18 @@ def audit(
             panels[name] = _compare(table.keep(name), rng, allow_unlabelled=allow_unlabelled)
         except InputError as error:
             unrated[name] = str(error)
-    differing = []
+    disagreements = []
     for n, item in enumerate(() if table.nameless else table.items):
         labels = {rater: column[n] for rater, column in table.labels.items()}
         if len({label for label in labels.values() if label is not None}) > 1:
-            reasons = {rater: told[n] for rater, told in table.reasons.items() if told[n]}
+            reasons = {rater: given[n] for rater, given in table.reasons.items() if given[n]}
             stratum = table.strata[n] if table.strata else None
-            differing.append(Disagreement(item, labels, reasons, stratum))
+            disagreements.append(Disagreement(item, labels, reasons, stratum))
     return Audit(
         overall=overall,
         by_stratum=panels,
         gate=judge_gate(gate or Gate(), overall, declared=gate is not None),
-        disagreements=tuple(differing),
+        disagreements=tuple(disagreements),
         clustered=table.clusters is not None,
         weighted=table.weights is not None,
         unrated_strata=unrated,
@@ -116,10 +117,10 @@ def audit(
 
 
 def _compare(table: LabelTable, rng: np.random.Generator, *, allow_unlabelled: bool) -> RatersPanel:
-    silent = [rater for rater, column in table.labels.items() if set(column) <= {None}]
-    if not silent or not allow_unlabelled or len(table.raters) < 2:
+    unlabelled = [rater for rater, column in table.labels.items() if set(column) <= {None}]
+    if not unlabelled or not allow_unlabelled or len(table.raters) < 2:
         return raters_panel(table.labels, rng=rng, design=table.design)
-    why = f"rater '{silent[0]}' gave no label"
+    why = f"rater '{unlabelled[0]}' gave no label"
     return RatersPanel(
         raters=table.raters,
         n_total=len(table.items),
@@ -138,7 +139,7 @@ def _compare(table: LabelTable, rng: np.random.Generator, *, allow_unlabelled: b
 
 
 def audit_json(result: Audit) -> dict[str, Any]:
-    """The audit as one JSON object: the figures of two raters at the top, of more under `pairs`."""
+    """Convert to JSON: the figures of two raters at the top level, those of more under `pairs`."""
     return {
         **panel_json(result.overall),
         "clustered": result.clustered,
@@ -151,7 +152,7 @@ def audit_json(result: Audit) -> dict[str, Any]:
 
 
 def panel_json(raters: RatersPanel) -> dict[str, Any]:
-    """A panel flat: the figures of the one pair there is, or None and a reason for each."""
+    """Flatten a panel: the figures of a single pair, or None and a reason for each."""
     figures = asdict(next(iter(raters.pairs.values())))
     why = figures.pop("reasons")
     for name in ("n_valid", "n_total", "alpha"):
@@ -180,14 +181,14 @@ def panel_json(raters: RatersPanel) -> dict[str, Any]:
 
 
 def explain(panel: RatersPanel) -> list[str]:
-    """What the figures mean, in one or two sentences per line."""
+    """Explain the figures, one or two sentences per line."""
     pairs = list(panel.pairs.values())
-    return list(_of_pair(pairs[0]) if len(pairs) == 1 else _of_several(panel))
+    return list(_explain_pair(pairs[0]) if len(pairs) == 1 else _explain_several(panel))
 
 
-def _of_pair(panel: Panel) -> Iterator[str]:
+def _explain_pair(panel: Panel) -> Iterator[str]:
     if panel.agreement is None or panel.expected_agreement is None:
-        yield f"Nothing can be said: {panel.reasons['agreement']}."
+        yield f"Agreement is undefined: {panel.reasons['agreement']}."
         return
     table = panel.table
     yield (
@@ -195,50 +196,49 @@ def _of_pair(panel: Panel) -> Iterator[str]:
         f" ({percent(panel.agreement)})."
     )
     if panel.kappa is None:
-        yield f"Kappa is undefined: {panel.reasons['kappa']}. Perfect agreement is not shown by it."
+        yield f"Kappa is undefined: {panel.reasons['kappa']}. This is not perfect agreement."
         return
-    expected, earned = panel.expected_agreement, panel.agreement - panel.expected_agreement
+    expected, gained = panel.expected_agreement, panel.agreement - panel.expected_agreement
     yield (
-        f"They say 1 for {percent(panel.prevalence)} of the items on average, so labels drawn at "
-        f"that rate would already be equal for {percent(expected)}. Kappa asks how much of the "
-        f"remaining {100 * (1 - expected):.1f} points they earned: {100 * earned:.1f}, which is "
+        f"They label {percent(panel.prevalence)} of the items 1 on average, so random labels at "
+        f"that rate would agree on {percent(expected)}. Kappa is the share of the remaining "
+        f"{100 * (1 - expected):.1f} points that they gained: {100 * gained:.1f}, or "
         f"{panel.kappa:.3f}."
     )
     if panel.agreement >= HIGH_AGREEMENT > panel.kappa:
         yield (
-            "This is why kappa is low although agreement is high: one label is so common that "
-            "most agreement comes for free."
+            "Kappa is low although agreement is high because one label is so common that most of "
+            "the agreement is expected by chance."
         )
     positive, negative = panel.positive_agreement, panel.negative_agreement
     if positive is not None and negative is not None and abs(positive - negative) >= CLOSE:
         yield (
-            f"When one rater says 1, the other does so in {percent(positive)} of the cases; for 0 "
-            f"it is {percent(negative)}. They part on the rarer label."
+            f"When one rater says 1, the other does so in {percent(positive)} of cases; for 0 it "
+            f"is {percent(negative)}. They disagree on the rarer label."
         )
     if panel.pabak is not None and panel.kappa is not None and panel.pabak - panel.kappa >= CLOSE:
         yield (
-            f"PABAK ({panel.pabak:.3f}) is the raw agreement on another scale, 2 x agreement - 1: "
-            "it acts as if both labels were equally common and hides how the raters do on the "
-            "rare one."
+            f"PABAK ({panel.pabak:.3f}) rescales the raw agreement, 2 x agreement - 1: it treats "
+            "both labels as equally common and hides disagreement on the rare one."
         )
     if panel.kappa_ci_score is not None:
         low, high = panel.kappa_ci_score
         yield (
-            f"With {panel.n_valid} items a kappa anywhere from {low:.2f} to {high:.2f} would not "
-            "surprise (95 % score interval)."
+            f"With {panel.n_valid} items, the data are compatible with a kappa from {low:.2f} to "
+            f"{high:.2f} (95 % score interval)."
         )
-    left_out = panel.n_total - panel.n_valid
-    if left_out:
-        yield f"{left_out} of {panel.n_total} items lack a label of one of them and are left out."
+    excluded = panel.n_total - panel.n_valid
+    if excluded:
+        yield f"{excluded} of {panel.n_total} items are excluded: one of them gave no label."
 
 
-def _of_several(panel: RatersPanel) -> Iterator[str]:
-    raters = f"{len(panel.raters)} raters: {', '.join(panel.raters)}"
-    yield f"{raters}. {panel.n_valid} of {panel.n_total} items have two labels or more."
+def _explain_several(panel: RatersPanel) -> Iterator[str]:
+    yield f"{len(panel.raters)} raters: {', '.join(panel.raters)}."
+    yield f"{panel.n_valid} of {panel.n_total} items have at least two labels."
     if panel.alpha is None:
         yield f"Krippendorff's alpha is undefined: {panel.reasons['alpha']}."
         return
-    yield f"Krippendorff's alpha over all of them is {panel.alpha:.3f}; 0 is chance, 1 perfect."
+    yield f"Krippendorff's alpha of all raters is {panel.alpha:.3f} (0: chance, 1: perfect)."
     kappas = {pair: each.kappa for pair, each in panel.pairs.items() if each.kappa is not None}
     if kappas:
         pair, low = min(kappas.items(), key=lambda entry: entry[1])
@@ -251,19 +251,19 @@ def write_record(
     rubric: Rubric | None = None,
     raters: Sequence[RaterIdentity] = (),
 ) -> None:
-    """Write the record in Markdown and JSON; an earlier record is never written over."""
+    """Write the gate record in Markdown and JSON; never overwrite an earlier one."""
     for name in (MARKDOWN, JSON):
         if (folder / name).exists():
-            raise InputError(f"{folder / name} already exists; name another folder")
+            raise InputError(f"{folder / name} already exists; choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    known = list(raters) or [RaterIdentity(name) for name in result.overall.raters]
+    identities = list(raters) or [RaterIdentity(name) for name in result.overall.raters]
     gate = result.gate
     record = {
         "verdict": "passed" if gate.passed else "failed",
         "outcome": gate.name,
         "consequence": gate.scope.as_dict(),
         "validity": gate.validity.as_dict(),
-        "rater_identities": [rater.as_dict() for rater in known],
+        "rater_identities": [rater.as_dict() for rater in identities],
         "rubric": None
         if rubric is None
         else {
@@ -275,7 +275,7 @@ def write_record(
         "audit": audit_json(result),
     }
     write_text(folder / JSON, json_text(record) + "\n")
-    write_text(folder / MARKDOWN, "\n".join(_markdown(result, rubric, known)) + "\n")
+    write_text(folder / MARKDOWN, "\n".join(_markdown(result, rubric, identities)) + "\n")
 
 
 def _markdown(
@@ -285,7 +285,7 @@ def _markdown(
 ) -> Iterator[str]:
     gate, overall = result.gate, result.overall
     yield from ("# Gate record", "")
-    yield f"**Verdict: {gate.name}.** Asked: {gate.gate}. {escape_markdown(gate.reason)}."
+    yield f"**Verdict: {gate.name}.** Required: {gate.gate}. {escape_markdown(gate.reason)}."
     yield from ("", escape_markdown(gate.scope.sentence), "")
     yield f"- items: {overall.n_valid} valid of {overall.n_total}"
     yield from (f"- rater: {escape_markdown(str(rater))}" for rater in raters)
@@ -301,7 +301,7 @@ def _markdown(
 
 
 def _figures(result: Audit) -> Iterator[str]:
-    """A column for all items and one for each stratum."""
+    """Render a table with a column for all items and one per stratum."""
 
     def figure(value: Any) -> str:
         if value is None:
@@ -324,20 +324,14 @@ def _figures(result: Audit) -> Iterator[str]:
 
 def _disagreements(result: Audit) -> Iterator[str]:
     if not result.disagreements:
-        yield "None is listed: the raters differ on no item, or only counts were given."
+        yield "None listed: the raters agree on all items, or only counts were given."
         return
     raters = result.overall.raters
     yield "| item | stratum | " + " | ".join(map(escape_markdown, raters)) + " |"
     yield "|---" * (len(raters) + 2) + "|"
     for each in result.disagreements:
-        labels = ("–" if each.labels[rater] is None else each.labels[rater] for rater in raters)
-        reasons = (each.reasons.get(rater, "") for rater in raters)
-        said = [
-            escape_markdown(f"{label} {why}".strip())
-            for label, why in zip(labels, reasons, strict=True)
-        ]
-        yield (
-            f"| {escape_markdown(each.item)} | {escape_markdown(each.stratum or '')} | "
-            + " | ".join(said)
-            + " |"
-        )
+        cells = [each.item, each.stratum or ""]
+        for rater in raters:
+            label = "–" if each.labels[rater] is None else each.labels[rater]
+            cells.append(f"{label} {each.reasons.get(rater, '')}".strip())
+        yield f"| {' | '.join(map(escape_markdown, cells))} |"

@@ -1,4 +1,4 @@
-"""The gate: what was required of raters and detector, whether they met it, what may be claimed."""
+"""The reliability gate: what it requires, whether it is met, and what may then be claimed."""
 
 import re
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ OutcomeName = Literal["not reliable", "reliable, not validated", "validated"]
 
 @dataclass(frozen=True, slots=True)
 class Gate(Record):
-    """A statistic, the least it must reach, and whether its value or its lower bound is meant.
+    """A threshold on the value or the lower confidence bound of an agreement statistic.
 
-    `population` says what the items stand for; kappa on a sample that was balanced by the
-    detector's verdict is another quantity than kappa on all runs.
+    `population` describes what was sampled: kappa on a sample balanced by the detector's verdict
+    is not kappa on all runs.
     """
 
     statistic: StatisticName = "kappa"
@@ -34,7 +34,7 @@ class Gate(Record):
         if not -1 <= self.threshold <= 1:
             raise InputError(f"threshold {self.threshold}: agreement lies between -1 and 1")
         if self.statistic == "ac1" and self.rule == "lower_ci":
-            raise InputError("ac1 has no interval here: use the rule point, or another statistic")
+            raise InputError("ac1 has no interval: use the rule point, or another statistic")
 
     def __str__(self) -> str:
         bound = "lower 95 % bound of " if self.rule == "lower_ci" else ""
@@ -43,7 +43,7 @@ class Gate(Record):
 
 @dataclass(frozen=True, slots=True)
 class ValidityBar(Record):
-    """What the detector must reach against every rater of the gate before it is called validated.
+    """What the detector must reach against every rater of the gate to count as validated.
 
     >>> print(ValidityBar(sensitivity=0.8, specificity=0.9))
     sensitivity at least 0.80, specificity at least 0.90
@@ -55,23 +55,23 @@ class ValidityBar(Record):
 
     def __post_init__(self) -> None:
         if not self.as_dict():
-            raise InputError("needs sensitivity, specificity or kappa: how well must it agree?")
+            raise InputError("needs at least one of sensitivity, specificity and kappa")
         for name, least in self.as_dict().items():
             if not 0 <= least <= 1:
-                raise InputError(f"{name} = {least}: give a share between 0 and 1")
+                raise InputError(f"{name} = {least}: must be between 0 and 1")
 
     def __str__(self) -> str:
         return ", ".join(f"{name} at least {least:.2f}" for name, least in self.as_dict().items())
 
     def as_dict(self) -> dict[str, Any]:
-        """What is asked for, and nothing else."""
+        """The thresholds that are set."""
         names = ("sensitivity", "specificity", "kappa")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class ValidityOutcome(Record):
-    """Whether the detector agrees with the raters as far as was declared, and why (not)."""
+    """Whether the detector's validity reaches the declared thresholds, and why (not)."""
 
     bar: ValidityBar | None
     rule: RuleName
@@ -80,13 +80,13 @@ class ValidityOutcome(Record):
 
     def __str__(self) -> str:
         bound = "lower 95 % bounds: " if self.rule == "lower_ci" else ""
-        return f"{bound}{self.bar}" if self.bar else "nothing was declared"
+        return f"{bound}{self.bar}" if self.bar else "not declared"
 
 
 NOT_ASKED = ValidityOutcome(None, "lower_ci", False, "the plan declares no validity in [gate]")
 
 
-# What nobody may write of a study whose detector was not compared with raters, or fell short.
+# Phrases that a report must avoid unless the detector is validated.
 FORBIDDEN = (
     "validated",
     "validates",
@@ -99,7 +99,7 @@ FORBIDDEN = (
 
 @dataclass(frozen=True, slots=True)
 class ClaimScope(Record):
-    """What a report may claim after the gate, and the words that it must do without."""
+    """What a report may claim after the gate, and the phrases that it must avoid."""
 
     name: Literal["validated", "reliable", "descriptive"]
     sentence: str
@@ -107,7 +107,7 @@ class ClaimScope(Record):
 
     @property
     def words(self) -> ResultWords:
-        """How results are told: what the detector found is its mark until it is validated."""
+        """The vocabulary for results: a mark of the detector, or a fact once it is validated."""
         return FACT if self.name == "validated" else MARK
 
 
@@ -122,9 +122,9 @@ NO_AUDIT = ClaimScope(
 
 @dataclass(frozen=True, slots=True)
 class GateOutcome(Record):
-    """Whether a gate was met. Without a value, `reason` says why, and the gate is not met.
+    """Whether a gate was met; an undefined statistic does not meet it.
 
-    Raters who agree make a label reliable; a detector that agrees with them is validated.
+    Labels are reliable if raters agree; the detector is validated if it agrees with them too.
     """
 
     gate: Gate
@@ -137,21 +137,19 @@ class GateOutcome(Record):
 
     @property
     def name(self) -> OutcomeName:
-        """The raters come first, then the detector."""
         if not self.passed:
             return "not reliable"
         return "validated" if self.validity.passed else "reliable, not validated"
 
     @property
     def headline(self) -> str:
-        """The verdict in a few words."""
         if self.declared:
             return f"{'Gate met' if self.passed else 'Gate NOT met'} ({self.name})"
         return f"No gate was named. The customary one would {'' if self.passed else 'not '}be met"
 
     @property
     def scope(self) -> ClaimScope:
-        """What every later report has to keep to."""
+        """What reports of the study may claim."""
         if self.name == "not reliable":
             return ClaimScope(
                 "descriptive",
@@ -173,14 +171,14 @@ class GateOutcome(Record):
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The gate and its outcome in one object, without what was asked of the detector."""
+        """Convert gate and outcome to one object, without the detector's validity."""
         values = self.as_dict()
         del values["validity"]
         return {**values.pop("gate"), **values}
 
 
 def judge_gate(gate: Gate, panel: RatersPanel, *, declared: bool = True) -> GateOutcome:
-    """Compare a panel with a gate. Of more than two raters the weakest pair counts."""
+    """Decide a gate; with more than two raters, the pair that agrees least counts."""
     value, interval, why_undefined, where = _figure(gate.statistic, panel)
     bound = None if interval is None else interval.low
     compared = value if gate.rule == "point" else bound
@@ -188,7 +186,7 @@ def judge_gate(gate: Gate, panel: RatersPanel, *, declared: bool = True) -> Gate
         reason = f"{gate.statistic} is undefined: {why_undefined}"
         return GateOutcome(gate, declared, False, value, None, reason)
     passed = compared >= gate.threshold
-    verb = "reaches" if passed else "stays below"
+    verb = "reaches" if passed else "stays below"  # in stored records, which `verify` compares
     reason = f"{compared:.4f}{where} {verb} {gate.threshold:.2f}"
     return GateOutcome(gate, declared, passed, value, compared, reason)
 
@@ -198,7 +196,7 @@ def _figure(
 ) -> tuple[float | None, Interval | None, str, str]:
     """The statistic of all raters, or of the pair that agrees least.
 
-    With its interval, why it is undefined if it is, and the pair where there are more than one.
+    Returns value, interval, why it is undefined, and the name of the pair.
     """
     if statistic == "alpha":
         return panel.alpha, panel.alpha_ci, panel.reasons.get("alpha", ""), ""
@@ -214,12 +212,12 @@ def _figure(
 
 
 def forbidden_words(text: str, scope: ClaimScope) -> Iterator[tuple[int, str]]:
-    """Every line where a text claims more than the gate allows, with the words that do."""
+    """Find the lines of a text that claim more than the gate allows, and the phrases."""
     if not scope.forbidden:
         return
-    # A line break or a tie of LaTeX may stand where the phrase has a space.
+    # A space of a phrase may be a line break or a LaTeX tie in the text.
     phrases = (re.escape(words).replace(r"\ ", r"[\s~]+") for words in scope.forbidden)
-    # Whoever says that something is not validated claims nothing.
+    # "not validated" is not a claim.
     pattern = rf"(?<!\bnot[\s~])\b(?:{'|'.join(phrases)})\b"
     for found in re.finditer(pattern, text, re.IGNORECASE):
         line = text.count("\n", 0, found.start()) + 1
@@ -227,6 +225,6 @@ def forbidden_words(text: str, scope: ClaimScope) -> Iterator[tuple[int, str]]:
 
 
 def check_wording(text: str, scope: ClaimScope) -> None:
-    """Refuse a text that claims more than the gate allows."""
+    """Reject a text that claims more than the gate allows."""
     for line, words in forbidden_words(text, scope):
-        raise InputError(f"line {line} says '{words}', and the gate does not allow it: reword it")
+        raise InputError(f"line {line} says '{words}', which the gate does not allow")

@@ -1,4 +1,4 @@
-"""Labels of several raters on the same items: one column per rater, None without a label."""
+"""Tables of labels: one column per rater, None where there is no label."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,17 +17,17 @@ from chimeralab.stats.resample import SampleDesign
 Fact = TypeVar("Fact", str, float)
 
 NEEDED = ("item", "rater", "label")
-# What an item has on its own, whoever rates it.
+# Columns that belong to the item, not to a rating of it.
 OF_THE_ITEM = ("stratum", "cluster", "weight")
 WRITTEN: dict[str, Label | None] = {"": None, "0": 0, "1": 1, "0.0": 0, "1.0": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class LabelTable(Record):
-    """What each rater said about each item; items without a name of their own are nameless.
+    """The labels of each rater, with the stratum, cluster and sampling weight of each item.
 
-    A stratum is what results are split by, a cluster is what belongs together, a weight says how
-    many items of the population one stands for.
+    A weight is the number of items in the population that an item stands for. Items that were
+    given as counts are `nameless`.
     """
 
     items: tuple[str, ...]
@@ -44,9 +44,9 @@ class LabelTable(Record):
 
     @property
     def design(self) -> SampleDesign | None:
-        """How the items came into the sample; None when each stands for itself.
+        """The sampling design; None for independent items of equal weight.
 
-        Strata matter only together with weights: then they were sampled at different rates.
+        Strata matter only with weights, which mean that they were sampled at different rates.
         """
         if self.clusters is None and self.weights is None:
             return None
@@ -54,13 +54,12 @@ class LabelTable(Record):
         return SampleDesign(self.clusters, strata, self.weights)
 
     def keep(self, stratum: str) -> "LabelTable":
-        """The items of one stratum."""
         rows = [n for n, name in enumerate(self.strata or ()) if name == stratum]
         return replace(
             self,
             items=tuple(self.items[n] for n in rows),
             labels={rater: tuple(column[n] for n in rows) for rater, column in self.labels.items()},
-            reasons={rater: tuple(told[n] for n in rows) for rater, told in self.reasons.items()},
+            reasons={rater: tuple(given[n] for n in rows) for rater, given in self.reasons.items()},
             strata=None,
             clusters=None if self.clusters is None else tuple(self.clusters[n] for n in rows),
             weights=None if self.weights is None else tuple(self.weights[n] for n in rows),
@@ -68,7 +67,7 @@ class LabelTable(Record):
 
 
 def from_counts(table: Table2x2, raters: tuple[str, str] = ("first", "second")) -> LabelTable:
-    """As many nameless items as the counts say.
+    """Expand counts into nameless items.
 
     >>> from_counts(Table2x2(1, 0, 1, 1)).labels["second"]
     (1, 1, 0)
@@ -93,7 +92,7 @@ def from_ratings(
     clusters: Mapping[str, str] | None = None,
     weights: Mapping[str, float] | None = None,
 ) -> LabelTable:
-    """Ratings of any number of raters as one table; refuses an item that a rater rates twice."""
+    """Tabulate ratings of any number of raters; a rater may rate each item once."""
     given: dict[str, dict[str, Rating]] = {}
     for rating in ratings:
         if given.setdefault(rating.rater, {}).setdefault(rating.item, rating) is not rating:
@@ -116,10 +115,7 @@ def from_ratings(
 
 
 def read_labels(path: Path) -> LabelTable:
-    """The labels of a CSV or JSON lines file, one row for each rater and item.
-
-    What can't be a label is refused, and so is an item that a rater rates twice.
-    """
+    """Read a CSV or JSON Lines file with one row per rater and item."""
     ratings: list[Rating] = []
     places: dict[tuple[str, str], int] = {}
     facts: dict[str, dict[str, str]] = {name: {} for name in OF_THE_ITEM}
@@ -152,15 +148,15 @@ def read_labels(path: Path) -> LabelTable:
 
 
 def _cells(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows as plain text; the content says whether the file is JSON lines, not its name."""
+    """Read the rows as strings, as JSON Lines or CSV by content rather than by file name."""
     try:
         with path.open(encoding="utf-8-sig", errors="replace") as file:
             head = file.read(1_000).lstrip()
     except OSError:
-        head = ""  # reading the rows says why
+        head = ""  # read_rows reports the error
     is_json = head.startswith("{")
     names = set(re.split(r'["\s,;]+', head.partition("\n")[0]))
-    # `rate` calls an item by its id, as the verdicts do.
+    # `chimera rate` writes the item as `id`, like `chimera detect`.
     item = "id" if "id" in names and "item" not in names else "item"
     kind, needed = (".jsonl", (item, "rater")) if is_json else (".csv", (item, *NEEDED[1:]))
 
@@ -179,13 +175,13 @@ def _column(
     missing = next((item for item in items if item not in facts), None)
     if missing is not None:
         raise InputError(
-            f"item '{missing}' has no {name}, and others have one: fill it in, or drop the column"
+            f"item '{missing}' has no {name}, and others have one: fill it in or drop the column"
         )
     return tuple(facts[item] for item in items)
 
 
 def write_targets(path: Path, labels: Mapping[str, Label]) -> None:
-    """Write a row `id,target` for each transcript; the target of a label of 1 is true."""
+    """Write a row `id,target` per transcript; the target of label 1 is true."""
     with open_table(path, {"id": str, "target": str}) as write:
         for name, label in labels.items():
             write({"id": name, "target": "true" if label else "false"})

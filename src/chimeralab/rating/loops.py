@@ -1,7 +1,7 @@
-"""Stretches of adjacent turns that loop: equal ones, ones that fill one template, alternations.
+"""Find stretches of looping turns: equal texts, repeats of one template, alternations.
 
-Two turns are compared by aligning their words. What stands between aligned words is a gap; a gap
-that puts one word in the place of another, inside a sentence that stays, is a trivial swap, in any
+Turns are compared by aligning their words. What lies between aligned words is a gap; a gap that
+replaces one word by another while the rest of the sentence stays is a trivial swap, in any
 language. Turns are counted from 1; a stretch is a range of them.
 """
 
@@ -22,40 +22,40 @@ from chimeralab.rating.wording import (
     short_key,
 )
 
-# More than half of the words of two turns stand in the same order when they share a template.
+# Turns share a template when at least this share of their words occurs in the same order ...
 SHARED_WORDS = 0.55
-# A third of what they talk about must be shared too: function words alone make no template.
+# ... and this share of their content words: function words alone are not a template.
 SHARED_CONTENT = 1 / 3
 MIN_SHARED_WORDS = 3
-# One unknown word in so many is no news, wherever it stands.
+# One unknown word per this many is not new content, wherever it occurs.
 WORDS_PER_STRANGER = 20
-# One word in so many may be swapped in place, and no fewer than so many must stay.
+# One word per this many kept words may be swapped, if at least MIN_KEPT are kept.
 WORDS_PER_SWAP = 3
 MIN_KEPT = 3
-# Where so many stay, a word before one of them may go: "a big fan of it", "a fan of it".
+# With this many kept words, a modifier may be dropped: "a big fan of it", "a fan of it".
 MIN_KEPT_WITHOUT_MODIFIER = 2
-# With so many words kept, another thing in a thing's place is a swap too, and so are two words for
-# one, or one for none.
+# With this many kept words, replacing a noun is a swap too, and so is replacing one word by two
+# or inserting one.
 MANY_KEPT = 8
-# A character without spaces is about half a word.
+# In scripts without spaces, a character counts as half a word.
 MAX_SWAPPED_CHARACTERS = 3
-# Two texts are nearly identical when so much of the longer one stands in both.
+# Texts are nearly identical when they share this much of the longer one.
 NEARLY_IDENTICAL = 0.8
 MIN_WORDS_NEARLY_IDENTICAL = 5
-# Two texts of more than ten thousand words each are not taken apart word by word.
+# Texts of more than ten thousand words each are not aligned.
 MAX_CELLS = 10**8
-# "I like it" and "I love it" say the same of it.
+# "I like it" and "I love it" mean the same.
 LIKING = frozenset({sense("love")})
-# Two words with one beginning and so many letters in common are forms of one.
+# Words with the same beginning and this similarity are forms of one word.
 SAME_LETTERS = 0.6
-# One word in so many may be dropped; a turn that leaves out more no longer says the same.
+# One word per this many may be dropped; beyond that, a turn no longer says the same.
 WORDS_PER_LOSS = 5
-# At most one word in so many may be a number that changed: beyond that the numbers are the content.
+# One number per this many words may change; beyond that, the numbers are the content.
 WORDS_PER_NUMBER = 4
 
 
 def verbatim_stretches(texts: Sequence[Wording]) -> list[range]:
-    """Every stretch of equal turns, single turns included.
+    """List the stretches of equal turns, single turns included.
 
     >>> from chimeralab.rating.wording import wording
     >>> verbatim_stretches([wording(text) for text in ("So.", "so", "Yes")])
@@ -65,8 +65,7 @@ def verbatim_stretches(texts: Sequence[Wording]) -> list[range]:
 
 
 def short_form_stretches(texts: Sequence[Wording], most_words: int) -> list[range]:
-    """Every stretch of one short utterance; in a farewell it must be the exact one."""
-
+    """List the stretches of one short utterance; farewells must match exactly."""
     keys = [
         text.key if text.farewell or len(text.words) > most_words else short_key(text.key)
         for text in texts
@@ -76,37 +75,37 @@ def short_form_stretches(texts: Sequence[Wording], most_words: int) -> list[rang
 
 
 def template_stretches(texts: Sequence[Wording]) -> list[range]:
-    """Every stretch of one template in which no turn adds anything, farewells left out."""
+    """List the stretches that repeat a template without new content, other than farewells."""
 
-    def fills_again(n: int) -> bool:
+    def repeats_template(n: int) -> bool:
         before, turn = texts[n - 1], texts[n]
         if before.farewell or turn.farewell or not share_template(before, turn):
             return False
         if n + 1 < len(texts) and texts[n + 1].key == before.key and nearly_identical(before, turn):
             return True
-        # The last two texts that differ, the nearest first: two may alternate in no fixed order.
-        said: dict[str, Wording] = {}
+        # Compare with the last two distinct texts, which may alternate in any order.
+        recent: dict[str, Wording] = {}
         for text in reversed(texts[:n]):
-            said.setdefault(text.key, text)
-            if len(said) == 2:
+            recent.setdefault(text.key, text)
+            if len(recent) == 2:
                 break
-        return says_nothing_new(turn, list(said.values()))
+        return says_nothing_new(turn, list(recent.values()))
 
-    spans = _runs(len(texts), fills_again)
+    spans = _runs(len(texts), repeats_template)
     return [span for span in spans if len({texts[turn - 1].key for turn in span}) > 1]
 
 
 def extend_back(texts: Sequence[Wording], span: range) -> range:
-    """The stretch together with the turns before it that say nothing but what is said in it."""
-    said = {texts[turn - 1].key for turn in span}
+    """Extend a stretch over the turns before it that only repeat its texts."""
+    keys = {texts[turn - 1].key for turn in span}
     start = span.start
-    while start > 1 and texts[start - 2].key in said:
+    while start > 1 and texts[start - 2].key in keys:
         start -= 1
     return range(start, span.stop)
 
 
 def alternations(texts: Sequence[Wording]) -> list[range]:
-    """Every stretch in which two different texts take turns and both come back.
+    """List the stretches in which two different texts alternate and both recur.
 
     >>> from chimeralab.rating.wording import wording
     >>> alternations([wording(text) for text in ("hi", "hello", "hi", "hello", "well")])
@@ -116,28 +115,28 @@ def alternations(texts: Sequence[Wording]) -> list[range]:
     for start in range(1, len(texts) + 1):
         if found and start in found[-1]:
             continue
-        end, different = start - 1, set[str]()
-        while end < len(texts) and len(different | {texts[end].key}) <= 2:
-            different.add(texts[end].key)
+        end, distinct = start - 1, set[str]()
+        while end < len(texts) and len(distinct | {texts[end].key}) <= 2:
+            distinct.add(texts[end].key)
             end += 1
-        said = texts[start - 1 : end]
-        returns = sum(one.key != other.key for one, other in pairwise(said)) - 1
-        if returns >= 2 and not all(share_template(said[0], text) for text in said):
+        stretch = texts[start - 1 : end]
+        returns = sum(one.key != other.key for one, other in pairwise(stretch)) - 1
+        if returns >= 2 and not all(share_template(stretch[0], text) for text in stretch):
             found.append(range(start, end + 1))
     return found
 
 
-def _runs(count: int, goes_on: Callable[[int], bool]) -> Iterator[range]:
-    """Cut turns 1..count wherever turn n + 1 does not go on from turn n."""
+def _runs(count: int, continues: Callable[[int], bool]) -> Iterator[range]:
+    """Split turns 1..count wherever turn n + 1 does not continue turn n."""
     start = 1
     for n in range(1, count + 1):
-        if n == count or not goes_on(n):
+        if n == count or not continues(n):
             yield range(start, n + 1)
             start = n + 1
 
 
 def share_template(one: Wording, other: Wording) -> bool:
-    """True when most words of two texts stand in the same order, synonyms taken for equal.
+    """True when most words of two texts occur in the same order; synonyms count as equal.
 
     >>> from chimeralab.rating.wording import wording
     >>> texts = "That is a great plan for our garden.", "That is a wonderful plan for our garden!"
@@ -150,14 +149,14 @@ def share_template(one: Wording, other: Wording) -> bool:
     largest = max(len(one.content), len(other.content), 1)
     if len(one.content & other.content) < SHARED_CONTENT * largest:
         return False
-    # Counting words in any order is quick, and never below what the alignment finds.
+    # The bag-of-words overlap is cheap and an upper bound on the alignment.
     common = (Counter(one.words) & Counter(other.words)).total()
     enough = max(MIN_SHARED_WORDS, SHARED_WORDS * together / 2)
     return common >= enough and count_aligned(one.words, other.words) >= enough
 
 
 def nearly_identical(one: Wording, other: Wording) -> bool:
-    """True when two texts differ in very few words, and in none that turns the meaning round.
+    """True when two texts differ in few words, none of which reverses the meaning.
 
     >>> from chimeralab.rating.wording import wording
     >>> texts = "I run by the lake and hum a song.", "I run by the road and hum a song."
@@ -180,7 +179,7 @@ def _contrasting(some: Iterable[str], others: Collection[str]) -> bool:
 
 
 def count_aligned(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many words stand in both texts in the same order: their longest common subsequence.
+    """Return the length of the longest common subsequence of two word lists.
 
     >>> count_aligned("a b c d".split(), "a x c d".split())
     3
@@ -194,7 +193,7 @@ def count_aligned(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _alignment(one: Sequence[str], other: Sequence[str]) -> Iterator[int]:
-    """The rows of the textbook table, each in the bits of one number (Hyyrö 2004)."""
+    """Yield the rows of the dynamic-programming table as bit vectors (Hyyrö 2004)."""
     places: dict[str, int] = {}
     for bit, word in enumerate(one):
         places[word] = places.get(word, 0) | 1 << bit
@@ -207,7 +206,7 @@ def _alignment(one: Sequence[str], other: Sequence[str]) -> Iterator[int]:
 
 
 def _equal_ends(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
-    """How many words are equal at the beginning, and how many of the rest at the end."""
+    """Return the lengths of the common prefix and of the common suffix of the rest."""
     shorter = min(len(one), len(other))
     start = next((n for n in range(shorter) if one[n] != other[n]), shorter)
     left = shorter - start
@@ -215,10 +214,7 @@ def _equal_ends(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
 
 
 class AlignmentGap(NamedTuple):
-    """What stands between two aligned words: taken out of the one text, put into the other.
-
-    `before` and `after` are the aligned words around it, "" at the ends of the text.
-    """
+    """Words removed and added between two aligned words, `before` and `after` ("" at an end)."""
 
     removed: Sequence[str]
     added: Sequence[str]
@@ -228,7 +224,7 @@ class AlignmentGap(NamedTuple):
 
 
 def gaps(one: Sequence[str], other: Sequence[str]) -> list[AlignmentGap]:
-    """The gaps of an alignment, the last one first.
+    """List the gaps of an alignment, last one first.
 
     >>> gaps("we like old tea".split(), "we like hot tea".split())
     [AlignmentGap(removed=['old'], added=['hot'], before='like', after='tea', last=False)]
@@ -239,7 +235,7 @@ def gaps(one: Sequence[str], other: Sequence[str]) -> list[AlignmentGap]:
     found, at, place = list[AlignmentGap](), len(old), len(new)
     end, until = at, place
     while True:
-        # Walk to the next aligned pair, from the end.
+        # Walk back to the next aligned pair.
         while at and place:
             if rows[place - 1] >> at - 1 & 1:
                 at -= 1
@@ -263,10 +259,10 @@ def gaps(one: Sequence[str], other: Sequence[str]) -> list[AlignmentGap]:
 
 
 def says_nothing_new(turn: Wording, before: Sequence[Wording]) -> bool:
-    """The progress guard: does a turn only say again what the texts before it say?
+    """Progress guard: does a turn only repeat the texts before it, given nearest first?
 
-    The texts come with the nearest one first. A turn that is one of them, word for word, says
-    nothing new; another one must neither add to them nor leave out much of the nearest.
+    A verbatim repeat says nothing new; any other turn must neither add content nor drop much of
+    the nearest text.
 
     >>> from chimeralab.rating.wording import wording
     >>> steps = [wording(f"Step {n}: {what}") for n, what in enumerate(("dig", "sow", "reap"), 1)]
@@ -280,8 +276,8 @@ def says_nothing_new(turn: Wording, before: Sequence[Wording]) -> bool:
 
 def adds_content(turn: Wording, before: Sequence[Wording]) -> bool:
     """Does a turn say anything that none of the texts before it says?"""
-    told = frozenset[str]().union(*(text.numbers for text in before))
-    if len(turn.numbers - told) > max(1, len(turn.words) // WORDS_PER_NUMBER):
+    numbers = frozenset[str]().union(*(text.numbers for text in before))
+    if len(turn.numbers - numbers) > max(1, len(turn.words) // WORDS_PER_NUMBER):
         return True
     known = frozenset[str]().union(*(text.content for text in before))
     new = turn.content - known - LIKING
@@ -295,12 +291,12 @@ def adds_content(turn: Wording, before: Sequence[Wording]) -> bool:
 
 
 def only_swaps(turn: Wording, before: Wording, new: frozenset[str]) -> bool:
-    """Does every new word of a turn stand in the place of one that the text before had there?"""
+    """Does every new word of a turn replace one of the text before?"""
     if _too_long(turn, before):
         return False
     kept, swaps = _size(turn.content & before.content), 0
     for gap in changes(turn, before):
-        if not gap.added or new.isdisjoint(gap.added) or _forms(gap):
+        if not gap.added or new.isdisjoint(gap.added) or _is_inflection(gap):
             continue
         if not _is_swap(gap, kept):
             return False
@@ -309,7 +305,7 @@ def only_swaps(turn: Wording, before: Wording, new: frozenset[str]) -> bool:
 
 
 def changes(turn: Wording, before: Wording) -> list[AlignmentGap]:
-    """The gaps between two texts, with nothing in them but content that the other text lacks."""
+    """List the gaps between two texts, reduced to content words that the other text lacks."""
     return [
         gap._replace(
             removed=[w for w in gap.removed if w in before.content and w not in turn.content],
@@ -320,20 +316,20 @@ def changes(turn: Wording, before: Wording) -> list[AlignmentGap]:
 
 
 def _is_swap(gap: AlignmentGap, kept: float) -> bool:
-    """Is one word in another's place, and not as the point of the sentence?"""
+    """Does a gap replace a word that is not the point of the sentence?"""
     characters = all(map(UNSPACED.match, gap.added))
     most = MAX_SWAPPED_CHARACTERS if characters else 2 if kept >= MANY_KEPT else 1
-    put_in = not gap.removed and not (kept >= MANY_KEPT and len(gap.added) == 1)
-    if gap.last or put_in or len(gap.added) > most or len(gap.removed) > most:
+    inserted = not gap.removed and not (kept >= MANY_KEPT and len(gap.added) == 1)
+    if gap.last or inserted or len(gap.added) > most or len(gap.removed) > most:
         return False
     if not NEGATIONS.isdisjoint(gap.removed) or _contrasting(gap.added, gap.removed):
         return False
-    thing = gap.before in DETERMINERS and gap.after in FILLERS | DETERMINERS
-    return not thing or kept >= MANY_KEPT
+    noun = gap.before in DETERMINERS and gap.after in FILLERS | DETERMINERS
+    return not noun or kept >= MANY_KEPT
 
 
-def _forms(gap: AlignmentGap) -> bool:
-    """Are the words of a gap other forms of those they replace, by their beginnings?"""
+def _is_inflection(gap: AlignmentGap) -> bool:
+    """Are the added words forms of the removed ones?"""
     if len(gap.added) != len(gap.removed):
         return False
     return all(
@@ -347,10 +343,9 @@ def _size(words: Collection[str]) -> float:
 
 
 def drops_content(turn: Wording, before: Wording) -> bool:
-    """Does a turn leave out so much of the one before that it no longer says the same?
+    """Does a turn drop so much of the one before that it no longer says the same?
 
-    A word that another one stands in for is not left out, and one that only describes the next
-    word is not missed.
+    Swapped words and modifiers of a kept word do not count as dropped.
     """
     lost = before.content - turn.content - LIKING
     if not NEGATIONS.isdisjoint(lost):
@@ -361,12 +356,12 @@ def drops_content(turn: Wording, before: Wording) -> bool:
     kept = _size(turn.content & before.content)
     if kept < MIN_KEPT_WITHOUT_MODIFIER or turn.code or _too_long(turn, before):
         return True
-    not_missed = 0
+    excused = 0
     for whole, gap in zip(gaps(before.words, turn.words), changes(turn, before), strict=True):
         modifier = (len(whole.removed), len(whole.added)) == (1, 0) and gap.after in turn.content
         if modifier or (kept >= MIN_KEPT and gap.added and _is_swap(gap, kept)):
-            not_missed += len(gap.removed)
-    return len(lost) - not_missed > most
+            excused += len(gap.removed)
+    return len(lost) - excused > most
 
 
 def _too_long(one: Wording, other: Wording) -> bool:

@@ -1,10 +1,10 @@
-"""Model raters: any model, a locked prompt, and a count of everything that went wrong.
+"""Model raters: any model, a locked prompt, and a record of every failed or repaired answer.
 
-The defence against a trajectory that gives orders is its form, not a plea. All turns together are
-one line of JSON in which no line break, angle or square bracket is left, so that nothing in it can
-end the data, start a message or stand for a control token. The line stands between marks that the
-trajectory can't know. An answer must repeat the mark, and say something else than an object in the
-trajectory does. Answers are read strictly where it counts, and every repair is written down.
+The defence against prompt injection is the form of the data, not an appeal. All turns are one line
+of JSON without line breaks, angle or square brackets, so nothing in it can end the data, start a
+message or form a control token. Random marks that the trajectory can't know delimit the line. An
+answer must repeat the mark and must not copy an object of the trajectory. Parsing is strict where
+it matters, and every repair is recorded.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ DECISIVE: dict[str, KindName] = {"verbatim": "A", "template": "B", "short_form":
 
 
 class UnusableAnswer(ChimeraError):
-    """An answer that can't be used, and why."""
+    """A model's answer can't be used."""
 
 
 def random_mark() -> str:
@@ -60,9 +60,9 @@ def random_mark() -> str:
 
 
 class LlmRater:
-    """Rates by asking a model, which is told `first_label` first.
+    """Rates by asking a model; the prompt names `first_label` first.
 
-    After the last unusable answer the label is None.
+    The label is None when no attempt gave a usable answer.
     """
 
     def __init__(
@@ -80,13 +80,12 @@ class LlmRater:
         self.first_label = first_label
 
     async def rate(self, item: Item) -> Rating:
-        """Ask until an answer can be read, at most `retries` times again."""
-        asked, attempts = self.settings, list[Attempt]()
-        sampling = Sampling(asked.temperature, asked.top_p, asked.max_tokens)
-        for number in range(asked.retries + 1):
+        settings, attempts = self.settings, list[Attempt]()
+        sampling = Sampling(settings.temperature, settings.top_p, settings.max_tokens)
+        for number in range(settings.retries + 1):
             mark = new_mark(item)
             prompt = build_prompt(item, self.rubric, mark, first_label=self.first_label)
-            seed = asked.seed + number
+            seed = settings.seed + number
             request = Request(prompt, sampling, seed, conversation=item.id, turn=number)
             try:
                 reply = await self.model.reply(request)
@@ -111,7 +110,7 @@ class LlmRater:
 def build_prompt(
     item: Item, rubric: Rubric, mark: str, *, first_label: Label = 1
 ) -> tuple[Message, ...]:
-    """The system message with the rubric, and the trajectory between marks."""
+    """Build the system message with the rubric, and the trajectory between marks."""
     labels = f"{first_label} or {1 - first_label}"
     steps = ", ".join(step.id for step in rubric.steps)
     system = SYSTEM.format(rubric=rubric_text(rubric), labels=labels, steps=steps)
@@ -120,19 +119,19 @@ def build_prompt(
 
 
 def encode_turns(item: Item) -> str:
-    """All turns as one line of JSON that holds no bracket of theirs.
+    """Encode all turns as one line of JSON with their brackets escaped.
 
     >>> encode_turns(Item("x", ("<|end|>",)))
     '{"1": "\\\\u003c|end|\\\\u003e"}'
     """
     turns = {str(n): text for n, text in enumerate(item.texts, 1)}
     line = json.dumps(turns, ensure_ascii=False).translate(ESCAPED)
-    # Invisible characters and odd line breaks are written out as JSON does.
+    # Escape invisible characters and unusual line breaks too.
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in line)
 
 
 def new_mark(item: Item, make: NewMark = random_mark) -> str:
-    """A mark that does not occur in the trajectory."""
+    """Draw a mark that does not occur in the trajectory."""
     mark = make()
     while any(mark in text for text in item.texts):
         mark = make()
@@ -140,16 +139,13 @@ def new_mark(item: Item, make: NewMark = random_mark) -> str:
 
 
 def prompt_hash(rubric: Rubric) -> str:
-    """The hash of the prompt as it is before a trajectory is put in."""
+    """Hash the prompt without a trajectory."""
     messages = build_prompt(Item("", ()), rubric, "mark")
     return hashlib.sha256("\0".join(m.content for m in messages).encode()).hexdigest()
 
 
 def read_answer(text: str, item: Item, mark: str, rubric: Rubric) -> tuple[Rating, list[str]]:
-    """Take the one answer out of a text, and say what had to be repaired to read it.
-
-    Raises `UnusableAnswer` when there is none to trust.
-    """
+    """Parse a model's answer and list the repairs that it took, or raise `UnusableAnswer`."""
     repairs: list[str] = []
     values = _choose_answer(text, item, mark, repairs)
     label = _label(values.get("label"), repairs)
@@ -170,28 +166,28 @@ def read_answer(text: str, item: Item, mark: str, rubric: Rubric) -> tuple[Ratin
 
 
 def _choose_answer(text: str, item: Item, mark: str, repairs: list[str]) -> dict[str, Any]:
-    """The answer that carries the mark, unless it is one that the trajectory brings along."""
+    """Find the answer with the mark, and reject one that is copied from the trajectory."""
     found = list(_objects(text))
-    chosen = [values for values, _ in found if values.get("mark") == mark]
-    if not chosen:
+    marked = [values for values, _ in found if values.get("mark") == mark]
+    if not marked:
         raise UnusableAnswer("no JSON object that carries the mark")
-    if len({json.dumps(values.get("label")) for values in chosen}) > 1:
+    if len({json.dumps(values.get("label")) for values in marked}) > 1:
         raise UnusableAnswer("two answers that differ")
     planted = (values for turn in item.texts for values, _ in _objects(turn))
-    if any(_answer_key(values) == _answer_key(chosen[-1]) for values in planted):
+    if any(_answer_key(values) == _answer_key(marked[-1]) for values in planted):
         raise UnusableAnswer("the answer stands in the trajectory, word for word")
     if text.strip() != found[0][1]:
         repairs.append("other text around the object")
-    return chosen[-1]
+    return marked[-1]
 
 
 def _answer_key(values: dict[str, Any]) -> list[Any]:
-    """What an answer says, whatever the order of its fields and however they are written."""
+    """The content of an answer, regardless of the order of its fields."""
     return [values.get(name) for name in ("label", "turns", "reason")]
 
 
 def _objects(text: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every outermost JSON object in a text, with its source."""
+    """Yield every outermost JSON object in a text, with its source."""
     decoder, at = json.JSONDecoder(), text.find("{")
     while at >= 0:
         try:

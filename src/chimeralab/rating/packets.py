@@ -1,7 +1,6 @@
-"""Blinded packets for people: a page to rate on, a sheet to fill, and the key to take it back.
+"""Blinded packets for human raters: a page to rate on, a sheet to fill in, and a key.
 
-A packet does not tell condition or model. When it comes back, every row must be one that was
-handed out, and unchanged.
+A packet reveals neither condition nor model. On import, every row must match one that was exported.
 """
 
 import base64
@@ -27,23 +26,23 @@ from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.version import __version__
 
 PAGE, SHEET = "packet.html", "ratings.csv"
-# The ratings of a packet, one per item, and of each item that came twice whether it got the same
-# label; None where one of the two is missing.
+# The ratings of a packet, one per item, and for each duplicated item whether both labels are equal
+# (None where one is missing).
 PacketRatings = tuple[tuple[Rating, ...], Mapping[str, bool | None]]
 
 COLUMNS = {"sheet": str, "check": str, "label": str, "turns": str, "reason": str}
 LABELS: dict[str, Label | None] = {"": None, "0": 0, "1": 1}
-# The share of items that come twice.
+# The share of items that appear twice, for test-retest agreement.
 DUPLICATES = 0.08
 MASK = "█████"
 TEMPLATES = Path(__file__).with_name("templates")
-# Frame and style sheet of all pages that we write.
+# The layout and style sheet of all pages.
 LOOK = TEMPLATES.parents[1] / "report" / "templates"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry(Record):
-    """What stands behind one sheet of a packet."""
+    """The item behind a sheet."""
 
     sheet: str
     item: str
@@ -54,9 +53,9 @@ class KeyEntry(Record):
 
 @dataclass(frozen=True, slots=True)
 class PacketKey(Record):
-    """Everything that is needed to take a packet back. It is not part of the packet.
+    """What it takes to import a packet; it is kept apart from the packet.
 
-    One that is rated on a server has no page of its own, and so no hash of it.
+    A packet that is rated in the browser has no page, and so no `page_sha256`.
     """
 
     packet: str
@@ -68,16 +67,16 @@ class PacketKey(Record):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "PacketKey":
-        """The key from its plain values, as `as_dict` gives them."""
+        """Read a key from the values of `as_dict`."""
         entries = tuple(KeyEntry(**entry) for entry in values["entries"])
         return cls(**{**values, "masked": tuple(values["masked"]), "entries": entries})
 
 
 @dataclass(frozen=True, slots=True)
 class DraftRating(Record):
-    """What a rater has put down for a sheet: a label, or that they are unsure, turns, a reason.
+    """What a rater entered for a sheet: 0, 1 or unsure, the deciding turns and a reason.
 
-    One that came back in a file has the line where it stands and the check that it brings.
+    One read from a file has its line number and checksum.
     """
 
     sheet: str
@@ -91,13 +90,13 @@ class DraftRating(Record):
 def lay_out_packet(
     items: Sequence[Item], rubric: Rubric, seed: int, names: Sequence[str]
 ) -> tuple[dict[str, Item], PacketKey]:
-    """The sheets of a packet as people see them, in their order, and the key to them.
+    """Make the sheets of a packet, in order, and the key to them.
 
-    They are shuffled by `seed`, some come twice, `names` are blacked out, and every sheet has a
-    name that tells nothing.
+    Items are shuffled by `seed`, some are duplicated, and `names` are masked; the names of sheets
+    reveal nothing.
     """
     if not items:
-        raise InputError("there is no item to rate")
+        raise InputError("there are no items to rate")
     shown = [Item(item.id, mask_names(item.texts, names)) for item in _shuffle(items, seed)]
     content = json.dumps([seed, [item.texts for item in shown]]).encode("ascii")
     name = "p" + hashlib.sha256(content).hexdigest()[:7]
@@ -111,7 +110,7 @@ def lay_out_packet(
 
 
 def restore_sheets(key: PacketKey, items: Mapping[str, Item]) -> dict[str, Item]:
-    """The sheets again, each under its own name, from the conversations behind them."""
+    """Make the sheets of an existing packet again."""
     _check_texts_unchanged(key, items)
     return {
         entry.sheet: Item(entry.sheet, mask_names(items[entry.item].texts, key.masked))
@@ -127,10 +126,10 @@ def export_packet(
     seed: int,
     masked: Sequence[str] = (),
 ) -> PacketKey:
-    """Write the page and the sheet to fill into a new folder, and give back the key to keep."""
+    """Write the page and the empty sheet into a new folder, and return the key to keep."""
     sheets, key = lay_out_packet(items, rubric, seed, masked)
     if folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} is not empty; name a new folder for the packet")
+        raise InputError(f"{folder} is not empty; choose a new folder for the packet")
     page = packet_page(key.packet, sheets, rubric)
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / PAGE, page)
@@ -141,7 +140,7 @@ def export_packet(
 
 
 def packet_page(name: str, sheets: Mapping[str, Item], rubric: Rubric) -> str:
-    """One page that works offline. Texts are escaped, and no script but ours can run."""
+    """Render the page: it works offline, escapes all texts and runs no script but its own."""
     script = (TEMPLATES / "packet.js").read_text(encoding="utf-8")
     environment = Environment(
         loader=FileSystemLoader([TEMPLATES, LOOK]), autoescape=True, undefined=StrictUndefined
@@ -165,17 +164,17 @@ def packet_page(name: str, sheets: Mapping[str, Item], rubric: Rubric) -> str:
 
 
 def sheet_checksum(sheet: str, item: Item) -> str:
-    """A short hash of a sheet as shown, which the rater hands back with the label.
+    """Hash a sheet as shown; the rater returns it with the label.
 
-    A duplicate has another one, or it would give itself away. It is all letters: a spreadsheet
-    takes digits for a number and rounds them.
+    The name of the sheet is hashed too, so that duplicates are not recognisable. The checksum is
+    all letters because a spreadsheet rounds what looks like a number.
     """
     digest = hashlib.sha256(f"{sheet} {item.sha256}".encode()).hexdigest()
     return digest[:12].translate(str.maketrans("0123456789", "ghijklmnop"))
 
 
 def read_sheet(path: Path) -> list[DraftRating]:
-    """The rows of a filled sheet; refuses wrong labels and missing columns."""
+    """Read the rows of a filled sheet."""
     rows = []
     for line, row in read_rows(path, tuple(COLUMNS), kind=".csv"):
         cells = {name: row[name].strip() for name in COLUMNS}
@@ -188,10 +187,10 @@ def read_sheet(path: Path) -> list[DraftRating]:
 def import_packet(
     sheet: Path, key: PacketKey, items: Mapping[str, Item], rubric: Rubric, rater: str
 ) -> PacketRatings:
-    """Read a filled sheet. The first label of an item counts, its duplicate is the retest."""
+    """Read a filled sheet; the first label of an item counts, its duplicate is the retest."""
     page = sheet.with_name(PAGE)
     if page.exists() and hashlib.sha256(page.read_bytes()).hexdigest() != key.page_sha256:
-        raise InputError(f"{page} was edited after it was made; the labels can't be trusted")
+        raise InputError(f"{page} was edited after the export; its labels can't be trusted")
     rows = read_sheet(sheet)
     check_packet_rubric(key, rubric)
     ratings, repeated = collect_ratings(str(sheet), rows, key, items, rater)
@@ -200,7 +199,7 @@ def import_packet(
 
 def check_packet_rubric(key: PacketKey, rubric: Rubric) -> None:
     if rubric.sha256 != key.rubric_sha256:
-        raise InputError(f"packet {key.packet} was made with another rubric; rate by that one")
+        raise InputError(f"packet {key.packet} was made with another rubric")
 
 
 def collect_ratings(
@@ -210,7 +209,7 @@ def collect_ratings(
     items: Mapping[str, Item],
     rater: str,
 ) -> PacketRatings:
-    """The ratings that a filled packet stands for; `source` is what it is called in errors."""
+    """Convert filled sheets to ratings; `source` names the packet in errors."""
     rows = _by_sheet(filled, key, source)
     _check_texts_unchanged(key, items)
     first = {entry.item: rows[entry.sheet] for entry in key.entries if not entry.duplicate}
@@ -224,7 +223,7 @@ def collect_ratings(
             raise LogError(source, f"turns {row.turns!r}; write them like 4-7", row.line)
         ratings.append(Rating(item, rater, label, row.reason or unsaid, turns))
     if all(rating.label is None for rating in ratings):
-        raise InputError(f"{source} holds no label; fill it in and hand it back")
+        raise InputError(f"{source} has no label; fill it in first")
     repeated: dict[str, bool | None] = {}
     for item, row in again.items():
         one, other = LABELS.get(first[item].label), LABELS.get(row.label)
@@ -236,14 +235,14 @@ def _check_texts_unchanged(key: PacketKey, items: Mapping[str, Item]) -> None:
     for entry in key.entries:
         if entry.item not in items:
             raise InputError(
-                f"sheet {entry.sheet!r} stands for '{entry.item}', which is not known here"
+                f"sheet {entry.sheet!r} is of '{entry.item}', which does not exist here"
             )
         if items[entry.item].sha256 != entry.text_sha256:
             raise InputError(f"the text of '{entry.item}' has changed since the packet was made")
 
 
 def _shuffle(items: Sequence[Item], seed: int) -> list[Item]:
-    """All items and some of them twice, the second time in the other half of the packet."""
+    """Shuffle the items and repeat some of them in the second half of the packet."""
     rng = np.random.default_rng(seed)
     order = [items[n] for n in rng.permutation(len(items))]
     count = max(1, round(DUPLICATES * len(items))) if len(items) > 1 else 0
@@ -255,7 +254,7 @@ def _shuffle(items: Sequence[Item], seed: int) -> list[Item]:
 
 
 def mask_names(texts: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """The texts without the names that would tell the condition or the model."""
+    """Mask names that would reveal the condition or the model."""
     known = sorted(filter(None, names), key=len, reverse=True)
     if not known:
         return tuple(texts)
@@ -264,7 +263,7 @@ def mask_names(texts: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _by_sheet(rows: Sequence[DraftRating], key: PacketKey, source: str) -> dict[str, DraftRating]:
-    """The rows by sheet; each sheet that was handed out must be there once, as it was."""
+    """Index the rows by sheet; every exported sheet must occur once, unchanged."""
     known = {entry.sheet: entry for entry in key.entries}
     found: dict[str, DraftRating] = {}
     for row in rows:
@@ -273,9 +272,9 @@ def _by_sheet(rows: Sequence[DraftRating], key: PacketKey, source: str) -> dict[
             reason = f"sheet {row.sheet!r} is not part of packet {key.packet}"
             raise LogError(source, reason, row.line)
         if row.sheet in found:
-            raise LogError(source, f"sheet {row.sheet!r} comes twice", row.line)
+            raise LogError(source, f"sheet {row.sheet!r} occurs twice", row.line)
         if row.check != entry.check:
-            reason = f"the check of {row.sheet!r} is not the one handed out: was the text edited?"
+            reason = f"the check of {row.sheet!r} does not match the export: was the text edited?"
             raise LogError(source, reason, row.line)
         found[row.sheet] = row
     missing = next((sheet for sheet in known if sheet not in found), None)
@@ -285,7 +284,7 @@ def _by_sheet(rows: Sequence[DraftRating], key: PacketKey, source: str) -> dict[
 
 
 def read_turns(written: str, last: int) -> tuple[int, ...] | None:
-    """Turns as people write them; None where that can't be meant.
+    """Parse turns as people write them; None if they are invalid.
 
     >>> read_turns("4-6, 2", last=9), read_turns("4-12", last=9)
     ((4, 5, 6, 2), None)
@@ -300,7 +299,7 @@ def read_turns(written: str, last: int) -> tuple[int, ...] | None:
 
 
 def format_turns(turns: Iterable[int]) -> str:
-    """Turns as people write them.
+    """Format turns as ranges.
 
     >>> format_turns([4, 5, 6, 9])
     '4-6, 9'

@@ -1,4 +1,4 @@
-"""What a plan says about rating: by which rubric, who rates and how, and what raters must reach."""
+"""The rating tables of a plan: [rubric], [raters] and [gate]."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -16,8 +16,7 @@ from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric
 from chimeralab.rating.rules import NAME, RulesPart
 from chimeralab.stats.planning import KappaPower, gate_power
 
-# The raters that are there without being declared. Models of a plan are raters too, and so are
-# people, who go by this prefix.
+# Built-in raters. Models of a plan can rate too, and so can people, whose names have this prefix.
 RATERS: dict[str, RaterPart] = {NAME: RulesPart()}
 HUMAN = "human:"
 
@@ -26,15 +25,14 @@ RaterName = Annotated[str, Field(pattern=rf"^({HUMAN})?[A-Za-z0-9][A-Za-z0-9_.-]
 Count = Annotated[int, Field(ge=1)]
 SampledBy = Literal["condition", "verdict"]
 
-# How many of the 720 conversations of a published study raters called loops; half of them would be
-# the best case.
+# The best case for kappa, and the share of loops among 720 conversations of a published study.
 PREVALENCES = (0.5, 0.91)
 TOO_OFTEN, TOO_RARELY = 0.1, 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class RubricTable(Record):
-    """[rubric]: the file of the rubric, by default ours. What it is goes into the lock."""
+    """[rubric]: the file of the rubric, by default the built-in one; the lock pins its hash."""
 
     file: str | None = None
     version: str | None = None
@@ -42,13 +40,13 @@ class RubricTable(Record):
 
     @classmethod
     def read(cls, table: Any, place: str, loader: PartLoader) -> "RubricTable":
-        """The table of a plan, with the version and the hash of the file written out."""
+        """Read the table and resolve the version and the hash of the file."""
         read = read_record(cls, table, place)
         rubric = read.load(loader.folder)
         for name in ("version", "sha256"):
             asked, present = getattr(read, name), getattr(rubric, name)
             if asked not in (None, present):
-                raise InputError(f"{place} {name} = '{asked}', and the rubric's is '{present}'")
+                raise InputError(f"{place} {name} = '{asked}', but the rubric's is '{present}'")
         return replace(read, version=rubric.version, sha256=rubric.sha256)
 
     def load(self, folder: Path) -> Rubric:
@@ -57,7 +55,7 @@ class RubricTable(Record):
 
 @dataclass(frozen=True, slots=True)
 class RatersTable(Record):
-    """[raters]: how a model is asked for a rating, and [raters.NAME] with raters of your own."""
+    """[raters]: how models are asked for a rating, and [raters.NAME]: custom raters."""
 
     retries: Annotated[int, Field(ge=0)] = 2
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -68,7 +66,6 @@ class RatersTable(Record):
 
     @classmethod
     def read(cls, table: Any, place: str, loader: PartLoader) -> "RatersTable":
-        """The table of a plan, with the raters of its own."""
         named = table if isinstance(table, Mapping) else {}
         own = {name: value for name, value in named.items() if isinstance(value, Mapping)}
         settings = table if not own else {k: v for k, v in named.items() if k not in own}
@@ -78,12 +75,10 @@ class RatersTable(Record):
             read_value(OwnName, name, "[raters] the name")
             use = value.get("use")
             if not isinstance(use, str) or ":" not in use:
-                raise InputError(f"{at} needs use = 'module:Class', a rater of your own")
+                raise InputError(f"{at} needs use = 'module:Class', a custom rater")
             parts[name] = read_part({}, value, at, loader, SEAM)
             if not callable(getattr(parts[name].settings, "open", None)):
-                raise InputError(
-                    f"use = {use!r} in {at} has no method open(rubric), as raters have"
-                )
+                raise InputError(f"use = {use!r} in {at} has no method open(rubric)")
         return replace(read_record(cls, settings, place), own=parts)
 
     @property
@@ -91,26 +86,22 @@ class RatersTable(Record):
         return tuple(self.own.values())
 
     def asking(self) -> dict[str, Any]:
-        """How a model is asked, as plain values."""
+        """The settings for models."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "own"}
 
     def as_dict(self) -> dict[str, Any]:
-        """A plan without raters of its own locks as it did before there could be any."""
+        """Leave out `own` when empty, to keep the hash of plans that were locked without it."""
         own = {name: part.as_dict() for name, part in self.own.items()}
         return {**self.asking(), **({"own": own} if own else {})}
 
 
 @dataclass(frozen=True, slots=True)
 class GateTable(Record):
-    """[gate]: who has to agree how far, on how many items. Without raters there is no gate.
+    """[gate]: which raters must agree how well, on how many items; without raters, no gate.
 
-    A rater is `rules`, a model of the plan, a rater of your own, or a person as `human:NAME`.
-    Without a sample the gate is decided on every finished conversation that was not calibrated on.
-    The sample is drawn by `seed`. `validity` is what the detector must reach against each rater.
-
-    A plan that declares a gate now goes by the lower bound and has a seed, also where it does not
-    say so. One that was locked before there were seeds keeps the value as its rule, and its seed
-    is given when the sample is drawn.
+    A rater is `rules`, a model of the plan, a custom rater, or a person as `human:NAME`. Without
+    `sample`, the gate is decided on every finished conversation outside calibration samples.
+    `validity` is what the detector must reach against each rater.
     """
 
     raters: tuple[RaterName, ...] = ()
@@ -126,12 +117,12 @@ class GateTable(Record):
     def __post_init__(self) -> None:
         if len(self.raters) == 1 or len(set(self.raters)) < len(self.raters):
             raise InputError(
-                f"raters = {list(self.raters)}: agreement needs two or more, each once"
+                f"raters = {list(self.raters)}: agreement needs two or more distinct raters"
             )
         if not self.raters and any(getattr(self, f.name) != f.default for f in fields(self)):
-            raise InputError("needs raters = [...]: a gate says who has to agree")
+            raise InputError("needs raters = [...]: who has to agree?")
         if self.sample is None and self.by == "verdict":
-            raise InputError("by = 'verdict' needs sample = N: what is not drawn is not balanced")
+            raise InputError("by = 'verdict' needs sample = N: only a sample can be balanced")
         self.gate("all")
 
     @property
@@ -142,12 +133,11 @@ class GateTable(Record):
         return Gate(self.statistic, self.threshold, self.rule, population, self.attempts)
 
     def power(self, conversations: int, prompts: int) -> tuple[KappaPower, ...]:
-        """What the items of the gate can show, by the share of loops among them.
+        """The power of the gate for different shares of loops.
 
-        Conversations on one prompt are one cluster, in the gate as here; a sample is as if drawn
-        from all of them.
+        Conversations on one prompt are a cluster, as in the audit.
         """
-        # Where half the labels are 1, agreement is kappa on another scale, and so are the others.
+        # With balanced labels, agreement is kappa on another scale.
         threshold = 2 * self.threshold - 1 if self.statistic == "agreement" else self.threshold
         if not self.declared or not -0.9 < threshold < 1:
             return ()
@@ -161,35 +151,35 @@ class GateTable(Record):
         )
 
     def advise(self, power: Sequence[KappaPower]) -> Iterator[str]:
-        """Whether a gate can decide anything."""
+        """Warn of a gate that passes by chance or can hardly be met."""
         if not power:
             return
         best = power[0]
         threshold = 2 * best.good - 1
         if self.rule == "point" and best.poor_passes > TOO_OFTEN:
             yield (
-                "the gate passes on noise: with rule = 'point', raters with a true kappa of "
-                f"{best.poor:.2f} meet it with a chance of {100 * best.poor_passes:.0f} %; "
+                "the gate passes by chance: with rule = 'point', raters with a true kappa of "
+                f"{best.poor:.2f} meet it with a probability of {100 * best.poor_passes:.0f} %; "
                 "use rule = 'lower_ci'"
             )
         if self.rule == "lower_ci" and best.best < threshold:
             yield (
-                f"the gate can't be met: on {best.items} items even raters who agree on all of "
-                f"them have a lower bound of {best.best:.2f}, and {threshold:.2f} is asked for"
+                f"the gate can't be met: on {best.items} items even perfect agreement has a lower "
+                f"bound of {best.best:.2f}, below {threshold:.2f}"
             )
         elif best.good_passes < TOO_RARELY:
             yield (
-                f"the gate can hardly decide: raters with a true kappa of {best.good:.2f} meet it "
-                f"with a chance of {100 * best.good_passes:.0f} % at best; `chimera plan-ratings` "
-                "says how many items it takes"
+                f"the gate has little power: raters with a true kappa of {best.good:.2f} meet it "
+                f"with a probability of {100 * best.good_passes:.0f} % at best; `chimera "
+                "plan-ratings` says how many items it takes"
             )
 
 
 def check_raters(gate: GateTable, raters: RatersTable, models: Collection[str]) -> None:
-    """Refuse raters of a gate that nobody could be, and one name for two raters."""
+    """Reject unknown raters of a gate, and a custom rater whose name is taken."""
     taken = next((name for name in raters.own if name in RATERS or name in models), None)
     if taken:
-        raise InputError(f"[raters.{taken}]: the plan has a rater '{taken}' already; rename yours")
+        raise InputError(f"[raters.{taken}]: the name '{taken}' is taken by another rater")
     for rater in gate.raters:
         check_rater_name(rater, raters, models, " in [gate] raters")
 
@@ -197,7 +187,6 @@ def check_raters(gate: GateTable, raters: RatersTable, models: Collection[str]) 
 def check_rater_name(
     name: str, raters: RatersTable, models: Collection[str], place: str = ""
 ) -> None:
-    """Refuse a name that no rater of a plan goes by."""
     known = (*RATERS, *raters.own, *models)
     if name not in known and (name == HUMAN or not name.startswith(HUMAN)):
         raise InputError(

@@ -1,7 +1,7 @@
-"""The raters of a study: who each one is, how it is put to work, and the ratings it has given.
+"""The raters of a study and their stored ratings.
 
-A study stores one rating of each rater on each conversation, and never edits it. A rater labels
-each finished conversation itself, or is given a packet of them.
+A study stores one rating per rater and conversation and never edits it. Programs and models rate
+finished conversations directly; people are given a packet.
 """
 
 import asyncio
@@ -53,11 +53,11 @@ from chimeralab.study.subjects import ask_once, open_models
 
 @dataclass(frozen=True, slots=True)
 class PlannedRater:
-    """A rater as the plan has it; one that is given a packet can't be opened.
+    """A rater of a plan; people have no `open`.
 
-    `identity` is all that its labels depend on besides the texts: its name, rubric, version and
-    settings, and for a model its weights and prompt too. `open_reversed` opens a model that is
-    told the labels in the other order.
+    `identity` is all that its labels depend on besides the texts: name, rubric, version and
+    settings, and the weights and prompt of a model. `open_reversed` opens a model with the labels
+    in the other order.
     """
 
     about: RaterFacts
@@ -71,12 +71,12 @@ class PlannedRater:
 
     @property
     def key(self) -> str:
-        """What its ratings are stored under."""
+        """The key of its ratings in the store."""
         return digest(self.identity)
 
     @property
     def identity_record(self) -> RaterIdentity:
-        """Who it is, in the words of a gate record."""
+        """The identity for a gate record."""
         known = self.identity
         use = None if known["model"] is None else known["model"]["use"]
         settings = ", ".join(f"{key} {value}" for key, value in (known["settings"] or {}).items())
@@ -89,16 +89,15 @@ UNKNOWN = dict.fromkeys(
 
 
 def load_study_rubric(study: Study) -> Rubric:
-    """The rubric of the plan; a file that changed since the plan was read is refused."""
+    """Load the rubric of the plan and check that it has not changed since the plan was read."""
     table = study.plan.extras["rubric"]
     rubric: Rubric = table.load(study.path)
     if rubric.sha256 != table.sha256:
-        raise InputError(f"the rubric of {study.path} changed meanwhile; start again")
+        raise InputError(f"the rubric of {study.path} changed in the meantime; start again")
     return rubric
 
 
 def find_rater(study: Study, name: str) -> PlannedRater:
-    """The rater that goes by a name in this study."""
     raters: RatersTable = study.plan.extras["raters"]
     check_rater_name(name, raters, study.plan.models)
     rubric = load_study_rubric(study)
@@ -150,7 +149,7 @@ def _model(study: Study, known: Mapping[str, Any], rubric: Rubric) -> PlannedRat
 
 
 class PricedModel:
-    """A model whose replies say what they cost, by the price in the plan if not by themselves."""
+    """A model whose replies have a cost: their own, or one by the price in the plan."""
 
     def __init__(self, model: Model, price: Price | None) -> None:
         self.model = model
@@ -164,7 +163,6 @@ class PricedModel:
 
 
 def load_rated_ids(who: PlannedRater, db: sqlite3.Connection) -> set[str]:
-    """The conversations that a rater has rated."""
     query = "SELECT trajectory FROM ratings WHERE rater = ?"
     return {row[0] for row in db.execute(query, [who.key])}
 
@@ -175,32 +173,32 @@ def insert_ratings(
     rated: Iterable[tuple[Item, Rating]],
     notes: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Put down ratings and notes on them, in a transaction; what was said before stays."""
+    """Insert ratings and notes, within a transaction; existing rows are kept."""
     key, rows = who.key, []
     for item, rating in rated:
         plain = rating.as_dict()
         turns, *lists = (json.dumps(plain[name]) for name in LISTS)
-        said = (rating.label, rating.reason, turns, rating.step, *lists)
-        rows.append((item.id, key, *said, item.sha256, now()))
+        cells = (rating.label, rating.reason, turns, rating.step, *lists)
+        rows.append((item.id, key, *cells, item.sha256, now()))
     rater = (key, who.name, json.dumps(who.identity, sort_keys=True))
     db.execute("INSERT OR IGNORE INTO raters VALUES (?, ?, ?)", rater)
     db.executemany("INSERT OR IGNORE INTO ratings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-    kept = ((key, json.dumps(dict(value))) for key, value in notes.items())
-    db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", kept)
+    values = ((key, json.dumps(dict(value))) for key, value in notes.items())
+    db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", values)
 
 
 LISTS = ("turns", "kinds", "noted", "attempts")
 
 
 def list_raters(study: Study) -> tuple[str, ...]:
-    """The names under which ratings are stored, the built-in raters first."""
+    """List the raters that have ratings, built-in ones first."""
     with study.archive() as archive:
         names = [row["name"] for row in archive.rows("SELECT DISTINCT name FROM raters")]
     return tuple(sorted(names, key=lambda name: (name not in RATERS, name)))
 
 
 def load_ratings(study: Study, name: str) -> dict[str, Rating]:
-    """What a rater, as the plan has it now, said about each conversation."""
+    """Load the ratings of a rater as the plan now defines it, by conversation."""
     query = (
         "SELECT r.* FROM ratings r JOIN trajectories ON id = trajectory "
         "WHERE rater = ? ORDER BY position"
@@ -224,13 +222,13 @@ def load_ratings(study: Study, name: str) -> dict[str, Rating]:
     return given
 
 
-# Anything but these may go better another time, so the conversation stays unrated till then.
-LASTING_FAILURES = ("overflow:", "refused:")
+# Any other failure may be transient, so the conversation stays unrated and is tried again.
+PERMANENT_FAILURES = ("overflow:", "refused:")
 
 
 @dataclass(frozen=True, slots=True)
 class RatingSummary(Record):
-    """What a rater did now, and where it stands with all that it was given to rate."""
+    """What a rater did in this run, and its labels so far."""
 
     rater: str
     about: RaterFacts
@@ -244,10 +242,9 @@ class RatingSummary(Record):
 
 
 class SavingRater:
-    """A rater whose ratings are on disk before the next item is given to it.
+    """A rater that stores each rating at once.
 
-    An item that got no answer at all is left for later, and so is every item once the brake is
-    pulled.
+    Items without an answer are left for later, and so are all items once a limit is reached.
     """
 
     def __init__(
@@ -272,18 +269,18 @@ class SavingRater:
             given = await self.rater.rate(item)
         except ChimeraError:
             raise
-        except Exception as error:  # whatever the code of others lets through
+        except Exception as error:  # from the code of a custom rater
             why = redact(f"{type(error).__name__}: {error}")
             raise InputError(f"{self.name} failed on '{item.id}' ({why})") from error
         if not isinstance(given, Rating) or given.label not in (0, 1, None):
             raise InputError(
-                f"{self.name} gave no Rating of '{item.id}' with a label of 0, 1 or None"
+                f"{self.name} must return a Rating of '{item.id}' with the label 0, 1 or None"
             )
         rating = replace(given, item=item.id, rater=self.name)
         tries = rating.attempts
         count_cost(self.brake, rating)
         if tries and all(
-            each.outcome == "failed" and not each.detail.startswith(LASTING_FAILURES)
+            each.outcome == "failed" and not each.detail.startswith(PERMANENT_FAILURES)
             for each in tries
         ):
             self.unanswered += 1
@@ -298,7 +295,7 @@ def rate_study(
     only: str | None = None,
     publish: Callable[[Rating], None] = lambda rating: None,
 ) -> RatingSummary:
-    """Have a rater rate what it has not rated yet; `only` names a sample to keep to."""
+    """Have a rater rate what it has not rated yet, or only that of the sample `only`."""
     study.check_lock()
     who = find_rater(study, name)
     if who.open is None:
@@ -334,19 +331,18 @@ def rate_study(
 
 
 def make_brake(study: Study, who: PlannedRater) -> Brake:
-    """What stops a rater at the limits of the plan.
+    """Make a brake for the limits of the plan.
 
-    The cost of a study is that of its talks and its raters together; it does not stop one that is
-    free.
+    The cost of a study includes that of its raters; it does not stop a rater that is free.
     """
     run = study.plan.run
-    most = run.max_cost if who.about.costs_money else None
+    max_cost = run.max_cost if who.about.costs_money else None
     with closing(Store(study.store_path)) as store:
-        return Brake(max_cost=most, max_hours=run.max_hours, spent=store.total_cost())
+        return Brake(max_cost=max_cost, max_hours=run.max_hours, spent=store.total_cost())
 
 
 def count_cost(brake: Brake, rating: Rating) -> None:
-    """Count what a rating cost; with a limit, an answer of unknown cost stops the rater."""
+    """Count the cost of a rating; with a limit, an unknown cost stops the rater."""
     for each in rating.attempts:
         if each.outcome != "failed":
             brake.spend(each.cost)
@@ -358,7 +354,6 @@ async def _rate(
     items: Sequence[Item],
     keep: Callable[[Item, Rating], None],
 ) -> SavingRater:
-    """Rate the items; the rater knows how many got no answer and how many are left."""
     assert who.open is not None
     brake = make_brake(study, who)
     async with who.open() as rater:
@@ -368,7 +363,7 @@ async def _rate(
 
 
 def identifying_names(study: Study) -> tuple[str, ...]:
-    """The names that would tell a rater where a conversation comes from."""
+    """List the names that would reveal the condition or the models of a conversation."""
     plan = study.plan
     speakers = [who.name for each in plan.conditions.values() for who in each.speakers]
     settings = (subject.part.settings for subject in plan.models.values())
@@ -380,7 +375,7 @@ def identifying_names(study: Study) -> tuple[str, ...]:
 def export_study_packet(
     study: Study, folder: Path, only: str | None = None, seed: int = 0
 ) -> PacketKey:
-    """Write a blinded packet for people; the key to it stays in the store."""
+    """Write a blinded packet for people and keep its key in the store."""
     study.check_lock()
     with open_store(study) as db:
         known, names = candidates(study), identifying_names(study)
@@ -398,7 +393,9 @@ def import_study_packet(study: Study, sheet: Path, rater: str) -> PacketRatings:
     study.check_lock()
     who = find_rater(study, rater)
     if not who.about.needs_packet:
-        raise InputError(f"--rater {rater}: say who filled the packet, as {HUMAN}NAME")
+        raise InputError(
+            f"--rater {rater}: name the person who filled in the packet, as {HUMAN}NAME"
+        )
     rows = read_sheet(sheet)
     if not rows:
         raise InputError(f"{sheet} has no row")
@@ -406,12 +403,12 @@ def import_study_packet(study: Study, sheet: Path, rater: str) -> PacketRatings:
     with open_store(study) as db:
         row = db.execute("SELECT packet FROM packets WHERE name = ?", [name]).fetchone()
         if row is None:
-            raise InputError(f"{sheet}: packet '{name}' was not handed out by {study.path}")
+            raise InputError(f"{sheet}: packet '{name}' was not exported from {study.path}")
         items, key = candidates(study), PacketKey.of(json.loads(row[0]))
         ratings, repeated = import_packet(sheet, key, items, load_study_rubric(study), rater)
         again = load_rated_ids(who, db) & {rating.item for rating in ratings}
         if again:
-            raise InputError(f"{rater} has rated '{min(again)}' before; a label is given once")
+            raise InputError(f"{rater} has already rated '{min(again)}'; labels can't be changed")
         rated = [(items[rating.item], rating) for rating in ratings]
         with transaction(db, study.store_path):
             notes = {f"{RETESTS}{rater} {name}": repeated}

@@ -1,4 +1,4 @@
-"""What a rater is given and what comes back: an item, a rating, and the seam between them."""
+"""Items, ratings, and the protocol of a rater."""
 
 import hashlib
 import json
@@ -17,21 +17,20 @@ Outcome = Literal["clean", "repaired", "unreadable", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Item(Record):
-    """One trajectory as raters see it: an id and the judged turns, nothing about who spoke."""
+    """A trajectory as raters see it: an id and the judged turns, without speakers."""
 
     id: str
     texts: tuple[str, ...]
 
     @property
     def sha256(self) -> str:
-        """The hash of the texts; a changed letter changes it."""
         content = json.dumps(self.texts).encode("ascii")
         return hashlib.sha256(content).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class NotedPattern(Record):
-    """A pattern worth knowing that decides nothing, with its turns."""
+    """A pattern that does not affect the label, with its turns."""
 
     pattern: str
     turns: tuple[int, ...]
@@ -39,7 +38,7 @@ class NotedPattern(Record):
 
 @dataclass(frozen=True, slots=True)
 class Attempt(Record):
-    """One answer of a model rater as it came, and what became of it."""
+    """One raw answer of a model rater, and its outcome."""
 
     outcome: Outcome
     detail: str
@@ -51,10 +50,9 @@ class Attempt(Record):
 
 @dataclass(frozen=True, slots=True)
 class Rating(Record):
-    """One rater's word on one item. Without a label, `reason` says why there is none.
+    """A rater's label of an item, or None with the `reason` why there is none.
 
-    `turns` are the ones that decided, counted from 1; `kinds` are all that hold anywhere in the
-    item, `step` is the one that decided.
+    `step` and `turns`, counted from 1, decided the label; `kinds` are all kinds of loop found.
     """
 
     item: str
@@ -71,7 +69,7 @@ class Rating(Record):
 
 @dataclass(frozen=True, slots=True)
 class RaterFacts(Record):
-    """What a rater says about itself: what it is, and what having it rate takes."""
+    """What kind of rater it is, and what it needs."""
 
     kind: RaterKind = "program"
     costs_money: bool = False
@@ -79,26 +77,25 @@ class RaterFacts(Record):
     needs_packet: bool = False
 
     def __str__(self) -> str:
-        takes = {
+        needs = {
             "costs money": self.costs_money,
             "needs a network": self.needs_network,
             "is given a packet": self.needs_packet,
         }
-        return ", ".join([f"a {self.kind}", *(what for what, it_does in takes.items() if it_does)])
+        return ", ".join([f"a {self.kind}", *(text for text, applies in needs.items() if applies)])
 
 
 class Rater(Protocol):
-    """Anything that rates an item by the rubric it was made with."""
+    """Rates items by the rubric that it was opened with."""
 
     async def rate(self, item: Item) -> Rating: ...
 
 
 class RaterPart(Protocol):
-    """A rater as a plan names it: a frozen dataclass whose fields are its settings.
+    """A rater in a plan: a frozen dataclass whose fields are its settings.
 
-    It may say what it is as `about = RaterFacts(...)`, a class attribute; without it the rater
-    counts as a program that needs nothing. Its labels are stored under the name that the plan
-    gives it.
+    A class attribute `about = RaterFacts(...)` may describe it; the default is a program without
+    needs. Labels are stored under its name in the plan.
     """
 
     def open(self, rubric: Rubric) -> Rater: ...
@@ -108,7 +105,7 @@ SEAM = Seam("open", {"about": RaterFacts})
 
 
 def count_ratings(ratings: Iterable[Rating]) -> dict[str, int]:
-    """How a model did as a rater: items, nulls, attempts, and how many of these came how."""
+    """Count items, missing labels, and attempts by outcome."""
     rated = list(ratings)
     outcomes = [attempt.outcome for rating in rated for attempt in rating.attempts]
     counts = {
@@ -120,13 +117,13 @@ def count_ratings(ratings: Iterable[Rating]) -> dict[str, int]:
 
 
 async def rate_all(rater: Rater, items: Sequence[Item], at_once: int = 8) -> list[Rating]:
-    """Rate many items side by side; the ratings come in the order of the items."""
-    import asyncio  # noqa: PLC0415 - slow to import, and rules need none of it
+    """Rate items concurrently; ratings are in the order of the items."""
+    import asyncio  # noqa: PLC0415 - slow to import and not needed by the rules
 
-    room = asyncio.Semaphore(at_once)
+    limit = asyncio.Semaphore(at_once)
 
     async def rate(item: Item) -> Rating:
-        async with room:
+        async with limit:
             return await rater.rate(item)
 
     try:
@@ -138,5 +135,5 @@ async def rate_all(rater: Rater, items: Sequence[Item], at_once: int = 8) -> lis
 
 
 def item_of(trajectory: Trajectory, speaker: str | None = None) -> Item:
-    """The judged turns of a conversation as an item to rate."""
+    """Make an item of the judged turns of a conversation."""
     return Item(trajectory.id, tuple(turn.text for turn in list_judged_turns(trajectory, speaker)))

@@ -1,4 +1,4 @@
-"""The rubric: what raters look for, as one versioned file that can't change once it is locked."""
+"""The rubric: a versioned file of rules for raters, unchangeable once it is locked."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ class LoopKind(Record):
 
 @dataclass(frozen=True, slots=True)
 class DecisionStep(Record):
-    """One question of the decision procedure; the last one has no kind."""
+    """A question of the decision procedure; the last one has no kind."""
 
     id: StepName
     question: str
@@ -41,7 +41,7 @@ class DecisionStep(Record):
 
 @dataclass(frozen=True, slots=True)
 class Distinction(Record):
-    """A borderline that raters get wrong without help."""
+    """Guidance on a borderline case."""
 
     title: str
     text: str
@@ -49,7 +49,7 @@ class Distinction(Record):
 
 @dataclass(frozen=True, slots=True)
 class Example(Record):
-    """A worked example: turns with their label, the decisive step and the reason."""
+    """A worked example: turns, their label, the decisive step and the reason."""
 
     title: str
     label: Label
@@ -61,7 +61,7 @@ class Example(Record):
 
 @dataclass(frozen=True, slots=True)
 class Version(Record):
-    """One version of the rules, and the reliability that raters reached with it."""
+    """A version of the rules, and the reliability that raters reached with it."""
 
     version: str
     change: str
@@ -72,7 +72,7 @@ class Version(Record):
 
 @dataclass(frozen=True, slots=True)
 class Rubric(Record):
-    """Rules, steps, distinctions, examples and history under one version and one state."""
+    """A version of the rules, with its decision steps, examples and history."""
 
     name: str
     version: str
@@ -93,13 +93,13 @@ class Rubric(Record):
 
 
 def load_rubric(path: Path = BUILT_IN) -> Rubric:
-    """Read a rubric; a locked one must be what was locked, to the byte."""
+    """Load a rubric and compare a locked one with its lock."""
     rubric = parse_rubric(_read(path), str(path))
     lock = lock_path(path)
     if not lock.exists():
         if rubric.state == "locked":
             raise InputError(
-                f"{path} calls itself locked and has no {lock.name} beside it; "
+                f"{path} has the state locked, but {lock.name} is missing; "
                 'set its state to "calibrated" and run `chimera rubric lock`'
             )
         return rubric
@@ -109,24 +109,26 @@ def load_rubric(path: Path = BUILT_IN) -> Rubric:
         raise InputError(f"{lock} is damaged; restore it from a copy") from None
     if locked != _lock_entry(rubric):
         raise InputError(
-            f"{path} is not the rubric that was locked: its hash is {rubric.sha256[:12]}, not "
-            f"the one in {lock.name}. Undo the change, or make it a new version in a file of its "
-            'own with state = "draft"'
+            f"{path} was changed after it was locked: its hash is {rubric.sha256[:12]}, not the "
+            f"one in {lock.name}. Undo the change, or make a new version in another file with "
+            'state = "draft"'
         )
     return rubric
 
 
 def parse_rubric(content: bytes, source: str) -> Rubric:
-    """Make a rubric of a file's bytes."""
+    """Parse the bytes of a rubric file."""
     try:
         table = tomllib.loads(content.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{source} is not a TOML file: {error}") from None
-    values = _on_one_line(table) | {"sha256": hashlib.sha256(content).hexdigest()}
+    values = _unwrap(table) | {"sha256": hashlib.sha256(content).hexdigest()}
     rubric = read_record(Rubric, values, source)
     entries = [entry for entry in rubric.history if entry.version == rubric.version]
     if len(entries) != 1:
-        raise InputError(f"{source}: the history needs one entry for version {rubric.version}")
+        raise InputError(
+            f"{source}: the history needs exactly one entry for version {rubric.version}"
+        )
     if rubric.state != "draft" and entries[0].kappa is None and not entries[0].why_unmeasured:
         raise InputError(
             f"{source} is {rubric.state}: its history must give the kappa that version "
@@ -136,7 +138,7 @@ def parse_rubric(content: bytes, source: str) -> Rubric:
 
 
 def lock_rubric(path: Path) -> Rubric:
-    """Take a calibrated rubric to its last state and write the lock beside it."""
+    """Set the state of a calibrated rubric to locked, and write its lock file."""
     content = _read(path)
     rubric = parse_rubric(content, str(path))
     if rubric.state != "calibrated" or lock_path(path).exists():
@@ -154,12 +156,11 @@ def lock_rubric(path: Path) -> Rubric:
 
 
 def lock_path(path: Path) -> Path:
-    """Where the lock of a rubric lies."""
     return path.with_suffix(".lock")
 
 
 def rubric_text(rubric: Rubric) -> str:
-    """The rubric in Markdown, for people and model raters: all work by the same words."""
+    """Render the rubric in Markdown, the same for people and models."""
     lines = [
         *("## Task", "", rubric.task, ""),
         *("## Labels", "", f"**1** {rubric.label_one}", ""),
@@ -181,15 +182,15 @@ def rubric_text(rubric: Rubric) -> str:
 
 
 def history_lines(rubric: Rubric) -> list[str]:
-    """One line per version, with the reliability it reached or why none is known."""
+    """List the versions, each with its kappa or why it was not measured."""
 
-    def reached(entry: Version) -> str:
+    def format_kappa(entry: Version) -> str:
         if entry.kappa is None:
             return f"(kappa not measured: {entry.why_unmeasured or 'still a draft'})"
         items = f" on {entry.items} items" if entry.items else ""
         return f"(kappa {entry.kappa:.3f}{items})"
 
-    return [f"- {entry.version}: {entry.change} {reached(entry)}" for entry in rubric.history]
+    return [f"- {entry.version}: {entry.change} {format_kappa(entry)}" for entry in rubric.history]
 
 
 def _lock_entry(rubric: Rubric) -> dict[str, str]:
@@ -203,10 +204,10 @@ def _read(path: Path) -> bytes:
         raise InputError(f"{path} can't be read ({error.strerror})") from None
 
 
-def _on_one_line(value: Any) -> Any:
-    """The same values with each text on one line: the file breaks lines for its readers only."""
+def _unwrap(value: Any) -> Any:
+    """Unwrap the lines of all texts."""
     if isinstance(value, Mapping):
-        return {key: _on_one_line(item) for key, item in value.items()}
+        return {key: _unwrap(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_on_one_line(item) for item in value]
+        return [_unwrap(item) for item in value]
     return " ".join(value.split()) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""The rules rater: the rubric's decision steps, carried out the same way every time."""
+"""The rules rater: a deterministic implementation of the rubric's decision steps."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from chimeralab.rating.rubric import KindName, Rubric, StepName
 from chimeralab.rating.wording import Wording, wording
 
 NAME = "rules"
-SAYING: dict[StepName, str] = {
+REASONS: dict[StepName, str] = {
     "verbatim": "are the same text",
     "template": "fill one template and add nothing to it",
     "short_form": "are one and the same short utterance",
@@ -22,7 +22,7 @@ SAYING: dict[StepName, str] = {
 
 
 class RulesPart:
-    """`rules`: no model, no chance, and nothing to set."""
+    """`rules`: deterministic, without a model or settings."""
 
     about = RaterFacts("program")
 
@@ -31,7 +31,7 @@ class RulesPart:
 
 
 class RulesRater:
-    """The rules at work with one rubric."""
+    """Applies the rules with one rubric."""
 
     def __init__(self, rubric: Rubric) -> None:
         self.rubric = rubric
@@ -42,8 +42,8 @@ class RulesRater:
 
 def rate_by_rules(item: Item, rubric: Rubric) -> Rating:
     """Take the steps in order; the first that finds a stretch decides."""
-    apart = {text: wording(text) for text in dict.fromkeys(item.texts)}
-    texts = [apart[text] for text in item.texts]
+    parsed = {text: wording(text) for text in dict.fromkeys(item.texts)}
+    texts = [parsed[text] for text in item.texts]
     if not texts:
         return Rating(item.id, NAME, None, "There is no turn to rate.", rubric=rubric.version)
     found = [step for step in take_steps(texts, rubric) if step[2]]
@@ -53,14 +53,14 @@ def rate_by_rules(item: Item, rubric: Rubric) -> Rating:
             item=item.id,
             rater=NAME,
             label=1,
-            reason=f"Turns {span[0]} to {span[-1]} {SAYING[step]}, {len(span)} in a row.",
+            reason=f"Turns {span[0]} to {span[-1]} {REASONS[step]}, {len(span)} in a row.",
             turns=tuple(span),
             step=step,
             kinds=tuple(kind for _, kind, _ in found),
             rubric=rubric.version,
         )
-    taking_turns = alternations(texts)
-    closest, why = _closest(texts, taking_turns)
+    alternating = alternations(texts)
+    closest, why = _closest(texts, alternating)
     return Rating(
         item=item.id,
         rater=NAME,
@@ -68,7 +68,7 @@ def rate_by_rules(item: Item, rubric: Rubric) -> Rating:
         reason=why,
         turns=tuple(closest),
         step="default",
-        noted=tuple(NotedPattern("alternation", tuple(span)) for span in taking_turns),
+        noted=tuple(NotedPattern("alternation", tuple(span)) for span in alternating),
         rubric=rubric.version,
     )
 
@@ -76,7 +76,7 @@ def rate_by_rules(item: Item, rubric: Rubric) -> Rating:
 def take_steps(
     texts: Sequence[Wording], rubric: Rubric
 ) -> list[tuple[StepName, KindName, list[range]]]:
-    """What each step finds, in the rubric's order: stretches that are long enough."""
+    """List the stretches that each step finds, in the rubric's order, if long enough."""
     steps: tuple[tuple[StepName, KindName, list[range]], ...] = (
         ("verbatim", "A", verbatim_stretches(texts)),
         ("template", "B", template_stretches(texts)),
@@ -88,10 +88,10 @@ def take_steps(
     ]
 
 
-def _closest(texts: Sequence[Wording], taking_turns: Sequence[range]) -> tuple[range, str]:
-    """The stretch that came closest to a loop, and why it is not one."""
-    if taking_turns:
-        longest = max(taking_turns, key=len)
+def _closest(texts: Sequence[Wording], alternating: Sequence[range]) -> tuple[range, str]:
+    """Find the stretch that comes closest to a loop, and say why it is not one."""
+    if alternating:
+        longest = max(alternating, key=len)
         place = f"turns {longest[0]} to {longest[-1]} alternate between two different texts"
         return longest, f"No three adjacent turns are the same: {place}."
     longest = max((*verbatim_stretches(texts), *template_stretches(texts)), key=len)

@@ -1,4 +1,4 @@
-"""Which items are rated: drawn by seed, apart from each other, and a gate's sample used once."""
+"""Samples of items to rate: drawn by seed, disjoint, and used once for a gate."""
 
 import json
 import sqlite3
@@ -27,7 +27,7 @@ Purpose = Literal["calibration", "gate"]
 
 @contextmanager
 def open_store(study: Study) -> Iterator[sqlite3.Connection]:
-    """The database of a study that was run, with the tables that rating needs."""
+    """Open the database of a study that has been run."""
     if not study.store_path.is_file():
         raise InputError(f"{study.path} has not been run yet; start with `chimera run`")
     with closing(open_to_write(study.store_path)) as db:
@@ -35,7 +35,7 @@ def open_store(study: Study) -> Iterator[sqlite3.Connection]:
 
 
 def candidates(study: Study) -> dict[str, Item]:
-    """Every finished conversation with a turn, in the order of the plan."""
+    """Load every finished conversation as an item, in the order of the plan."""
     return {
         talk.id: item_of(talk, "all")
         for talk in study.trajectories()
@@ -44,7 +44,7 @@ def candidates(study: Study) -> dict[str, Item]:
 
 
 def load_groups(study: Study) -> tuple[dict[str, str], dict[str, str]]:
-    """The condition and the prompt of each conversation."""
+    """Load the condition and the prompt of each conversation."""
     with study.archive() as archive:
         rows = list(archive.rows("SELECT id, condition, prompt FROM trajectories"))
     conditions = {row["id"]: row["condition"] for row in rows}
@@ -53,10 +53,9 @@ def load_groups(study: Study) -> tuple[dict[str, str], dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Sample(Record):
-    """Items to rate, each with its stratum, and how they were drawn.
+    """Items with their strata, and how they were drawn; a `size` of None draws everything.
 
-    What a study stores has a name, and says what it was asked for: without a size, everything. A
-    gate's sample is used when it has met its gate, or failed to.
+    A gate's sample counts as used once the gate is decided.
     """
 
     items: tuple[tuple[str, str], ...]
@@ -77,18 +76,16 @@ class Sample(Record):
 
     @property
     def weights(self) -> dict[str, float]:
-        """How many items of the population each stands for; kappa on a balanced sample needs it."""
+        """Sampling weights: how many items of the population each stands for."""
         sizes = Counter(stratum for _, stratum in self.items)
         return {item: self.population[name] / sizes[name] for item, name in self.items}
 
     @property
     def request(self) -> dict[str, Any]:
-        """How it was asked for."""
         return {name: getattr(self, name) for name in ("kind", "size", "seed", "by")}
 
     @property
     def content(self) -> dict[str, Any]:
-        """What was drawn, as plain values."""
         weights = self.weights
         return {
             "items": [
@@ -101,7 +98,6 @@ class Sample(Record):
         }
 
     def __str__(self) -> str:
-        """What the items stand for."""
         total = sum(self.population.values())
         return (
             f"{self.name}: {len(self.items)} of {total} conversations "
@@ -121,10 +117,9 @@ def draw_sample(
     method: Method = "proportional",
     without: Collection[str] = (),
 ) -> Sample:
-    """Draw items by stratum: in proportion to it, or equally many from each.
+    """Draw a stratified sample: proportional, or balanced with equally many from each stratum.
 
-    `strata` gives the stratum of every item, a condition or the detector's verdict. The same seed
-    draws the same items in whatever order they come.
+    `strata` maps items to a condition or the detector's verdict; its order does not matter.
 
     >>> conditions = {f"run-{n}": "AB"[n % 2] for n in range(10)}
     >>> [stratum for _, stratum in draw_sample(conditions, 4, seed=1).items]
@@ -137,7 +132,11 @@ def draw_sample(
     total = sum(population.values())
     if not 1 <= size <= total:
         raise InputError(f"a sample of {size} can't be drawn from {total} items")
-    sizes = _shares(population, size) if method == "proportional" else _equal(population, size)
+    sizes = (
+        _allocate_proportionally(population, size)
+        if method == "proportional"
+        else _allocate_equally(population, size)
+    )
     rng = np.random.default_rng(seed)
     items = tuple(
         (item, name)
@@ -147,33 +146,33 @@ def draw_sample(
     return Sample(items, method, seed, population)
 
 
-def _shares(population: Mapping[str, int], size: int) -> dict[str, int]:
-    """Seats by the largest remainder, at least one for each stratum where there is room."""
+def _allocate_proportionally(population: Mapping[str, int], size: int) -> dict[str, int]:
+    """Allocate by largest remainder, with at least one per stratum if the size allows."""
     total = sum(population.values())
     exact = {name: size * count / total for name, count in population.items()}
-    seats = {name: int(share) for name, share in exact.items()}
-    by_remainder = sorted(exact, key=lambda name: (seats[name] - exact[name], name))
-    for name in by_remainder[: size - sum(seats.values())]:
-        seats[name] += 1
-    empty = [name for name, count in seats.items() if count == 0]
-    for name in empty if size >= len(seats) else ():
-        largest = max(seats, key=lambda other: seats[other])
-        seats[largest] -= 1
-        seats[name] = 1
-    return seats
+    sizes = {name: int(share) for name, share in exact.items()}
+    by_remainder = sorted(exact, key=lambda name: (sizes[name] - exact[name], name))
+    for name in by_remainder[: size - sum(sizes.values())]:
+        sizes[name] += 1
+    empty = [name for name, count in sizes.items() if count == 0]
+    for name in empty if size >= len(sizes) else ():
+        largest = max(sizes, key=lambda other: sizes[other])
+        sizes[largest] -= 1
+        sizes[name] = 1
+    return sizes
 
 
-def _equal(population: Mapping[str, int], size: int) -> dict[str, int]:
-    """The same number from each stratum; what a small one lacks goes to the others."""
-    seats = dict.fromkeys(population, 0)
+def _allocate_equally(population: Mapping[str, int], size: int) -> dict[str, int]:
+    """Allocate equally; what a small stratum lacks goes to the others."""
+    sizes = dict.fromkeys(population, 0)
     for _ in range(size):
-        open_to = [name for name in seats if seats[name] < population[name]]
-        seats[min(open_to, key=lambda name: (seats[name], name))] += 1
-    return seats
+        available = [name for name in sizes if sizes[name] < population[name]]
+        sizes[min(available, key=lambda name: (sizes[name], name))] += 1
+    return sizes
 
 
 def load_samples(study: Study) -> list[Sample]:
-    """The samples in the order in which they were drawn."""
+    """Load the samples in the order in which they were drawn."""
     with study.archive() as archive:
         rows = list(archive.rows("SELECT * FROM samples ORDER BY drawn, name"))
     found = []
@@ -197,7 +196,7 @@ def find_sample(study: Study, name: str) -> Sample:
 def draw(
     study: Study, kind: Purpose, size: int | None, seed: int = 0, by: SampledBy = "condition"
 ) -> Sample:
-    """Draw a sample from what no other sample holds. The same question gives the same sample."""
+    """Draw from the items outside earlier samples; the same request returns the same sample."""
     study.check_lock()
     with open_store(study):
         earlier = load_samples(study)
@@ -212,8 +211,8 @@ def draw(
     left = len(set(strata) - taken)
     if not left:
         raise InputError(
-            f"{study.path} has nothing left to draw: what is finished and can be judged "
-            f"({len(strata)} conversations) is in samples already"
+            f"{study.path} has nothing left to draw: all {len(strata)} finished conversations are "
+            "in samples already"
         )
     method: Method = "balanced" if by == "verdict" else "proportional"
     drawn = draw_sample(strata, size or left, seed=seed, method=method, without=taken)
@@ -227,36 +226,36 @@ def draw(
 
 
 def mark_used(study: Study, sample: Sample, labels_sha256: str, *, passed: bool) -> None:
-    """Mark a gate's sample as used; the store refuses to do this twice."""
+    """Mark a gate's sample as used, which the store allows once."""
     row = (now(), labels_sha256, passed, sample.name)
     with open_store(study) as db, transaction(db, study.store_path):
         db.execute("UPDATE samples SET used = ?, labels_sha256 = ?, passed = ? WHERE name = ?", row)
 
 
 def _check_gate_sample(study: Study, asked: Mapping[str, Any], earlier: Sequence[Sample]) -> None:
-    """Refuse a gate's sample that the plan does not allow, or that comes too early."""
+    """Reject a gate sample that differs from the plan, or is drawn too early or too often."""
     gate: GateTable = study.plan.extras["gate"]
     if not gate.declared:
         raise InputError("the plan declares no gate; declare [gate], or draw --for calibration")
     if asked["seed"] != gate.seed:
-        raise InputError(f"the sample of the gate is drawn by the seed of the plan, {gate.seed}")
+        raise InputError(f"the gate's sample is drawn with the seed of the plan, {gate.seed}")
     if (asked["size"], asked["by"]) != (gate.sample, gate.by):
         size = "every conversation" if gate.sample is None else f"{gate.sample} items"
-        raise InputError(f"the gate of the plan is decided on {size} by {gate.by}, not on these")
+        raise InputError(f"the plan has the gate decided on {size} by {gate.by}")
     for sample in earlier:
         if not sample.used:
-            raise InputError(f"{sample.name} has not been used yet; use it before you draw another")
+            raise InputError(f"{sample.name} has not been used yet; run `chimera audit` first")
         if sample.passed:
-            raise InputError(f"{sample.name} has met the gate; there is nothing to try again")
+            raise InputError(f"{sample.name} has already met the gate")
     if len(earlier) >= gate.attempts:
         raise InputError(
-            f"the plan allows {gate.attempts} attempts at the gate, and all have been made"
+            f"the plan allows {gate.attempts} attempts at the gate, and all have been used"
         )
     with study.archive() as archive:
         left = archive.value("SELECT count(*) FROM trajectories WHERE outcome IS NULL")
     if left:
         raise InputError(
-            f"{left} conversations are not finished; a gate's sample is drawn from all"
+            f"{left} conversations are not finished; a gate's sample is drawn when all are"
         )
 
 

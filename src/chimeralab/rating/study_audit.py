@@ -1,4 +1,4 @@
-"""Auditing a study: how far raters agree, whether the gate is met, how the detector compares."""
+"""Audit of a study: agreement of its raters, its gate, and the validity of the detector."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -54,14 +54,14 @@ from chimeralab.study.verdicts import CheckResult, Finding, alike, load_detectio
 
 FOLDER, VALIDITY = "audit", "validity.json"
 
-# What each rater said about each conversation.
+# By rater and conversation.
 RatingsByRater = Mapping[str, Mapping[str, Rating]]
 
 
 class Reliability(NamedTuple):
     """A decided gate, computed from the stored labels: what may be claimed, and the figures.
 
-    `retests` are the items that a rater was given twice, and how many got the same label again.
+    `retests` has the number of items that a rater labelled twice, and how many got the same label.
     """
 
     scope: ClaimScope
@@ -73,28 +73,27 @@ class Reliability(NamedTuple):
 
     @property
     def retest_in_words(self) -> str:
-        """How far each rater agrees with itself, also where nobody has asked."""
-        said = []
+        """Test-retest agreement of each rater, in a sentence."""
+        parts = []
         for rater, (items, same) in self.retests.items():
             low, high = map(percent, wilson(same, items))
-            said.append(
+            parts.append(
                 f"{rater} gave {same} of {plural(items, 'repeated item')} the same "
                 f"label again ({percent(same / items)}, 95 % interval {low} – {high})"
             )
         unasked = [each.name for each in self.raters if each.name not in self.retests]
-        said += [f"not asked of {', '.join(unasked)}"] if unasked else []
-        return f"Retest agreement: {'; '.join(said)}."
+        parts += [f"not asked of {', '.join(unasked)}"] if unasked else []
+        return f"Retest agreement: {'; '.join(parts)}."
 
 
 def scope_of(reliability: Reliability | None) -> ClaimScope:
-    """What may be claimed of a study whose gate was decided so, or not at all."""
     return NO_AUDIT if reliability is None else reliability.scope
 
 
 def audit_study(study: Study, only: str | None = None) -> Audit:
-    """Compare the raters. A declared gate is decided once on its sample and leaves a record.
+    """Compare the raters; a declared gate is decided once, on its sample, and recorded.
 
-    `only` names a calibration sample instead: it is compared as often as one likes.
+    `only` names a calibration sample, which can be audited any number of times.
     """
     study.check_lock()
     gate: GateTable = study.plan.extras["gate"]
@@ -103,7 +102,7 @@ def audit_study(study: Study, only: str | None = None) -> Audit:
         return _decide(study, gate, known)
     sample = None if only is None else find_sample(study, only)
     if sample and sample.kind == "gate":
-        raise InputError(f"{only} is a gate's sample: its labels are compared once, without --only")
+        raise InputError(f"{only} is a gate's sample, which is audited once, without --only")
     given = _select_ratings(study, list_raters(study), sample.ids if sample else None)
     given = {name: ratings for name, ratings in given.items() if ratings}
     table = _table(study, given, known)
@@ -112,10 +111,10 @@ def audit_study(study: Study, only: str | None = None) -> Audit:
 
 
 def _decide(study: Study, gate: GateTable, known: Mapping[str, Item]) -> Audit:
-    """The gate of the plan on its sample. The same labels give the same verdict again."""
+    """Decide the gate of the plan; the same labels give the same verdict again."""
     rubric = load_study_rubric(study)
     if rubric.state != "locked":
-        raise InputError(f"the rubric is {rubric.state}; a gate is decided with a locked one")
+        raise InputError(f"the rubric is {rubric.state}; a gate needs a locked one")
     sample = _gate_sample(study, gate, known)
     found, given = _judge(study, gate, sample, known)
     if sample.used is None:
@@ -136,17 +135,17 @@ def _judge(
     *,
     any_labels: bool = False,
 ) -> tuple[Audit, RatingsByRater]:
-    """What the stored labels say about the gate and the detector, whatever was written before.
+    """Judge gate and detector by the stored labels, regardless of earlier records.
 
-    They must be all there and, once the gate is decided, those that it was decided with; `verify`
-    judges any labels, to say what is wrong with them.
+    All labels must be there and, once the gate is decided, be unchanged; `verify` skips these
+    checks with `any_labels`, to report what is wrong.
     """
     given = _select_ratings(study, gate.raters, sample.ids)
     if not any_labels:
         if sample.used is not None and sample.labels_sha256 != _labels_hash(given):
             raise InputError(
                 f"{sample.name} was used on {sample.used[:10]} with other labels; a gate sample is "
-                "used once, and its verdict stands"
+                "used once, and its verdict is final"
             )
         _check_all_rated(study, given, sample.ids)
     table = _table(study, given, known, sample)
@@ -158,7 +157,7 @@ def _judge(
 
 
 def reliability(study: Study) -> Reliability | None:
-    """The decided gate of a study, computed again from its labels; None while it is undecided."""
+    """Compute the decided gate of a study from its labels; None while it is undecided."""
     gate: GateTable = study.plan.extras["gate"]
     if not gate.declared or not study.store_path.is_file():
         return None
@@ -170,7 +169,7 @@ def reliability(study: Study) -> Reliability | None:
         planned = [find_rater(study, name) for name in gate.raters]
     except InputError as error:
         why = (
-            f"The reliability gate can't be computed again from the stored labels: {error}. "
+            f"The reliability gate can't be recomputed from the stored labels: {error}. "
             "Every claim about collapse describes what the detector marked."
         )
         return Reliability(ClaimScope("descriptive", why, FORBIDDEN), "not reliable", None)
@@ -185,7 +184,7 @@ def reliability(study: Study) -> Reliability | None:
 
 
 def load_decided_gate(study: Study) -> tuple[Audit, RatingsByRater] | None:
-    """The last gate that was decided, and what its raters said; None before one was."""
+    """Load the last decided gate with the ratings behind it; None while there is none."""
     gate: GateTable = study.plan.extras["gate"]
     sample = _find_decided_sample(study)
     if not gate.declared or sample is None:
@@ -199,7 +198,7 @@ def _find_decided_sample(study: Study) -> Sample | None:
 
 
 def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Item]) -> Sample:
-    """The last sample of the gate; one that takes in everything is drawn when all is rated."""
+    """Find the latest sample of the gate; without a size, draw it once everything is rated."""
     samples = load_samples(study)
     drawn = [sample for sample in samples if sample.kind == "gate"]
     if drawn:
@@ -217,7 +216,7 @@ def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Item]) -> Sa
 def _select_ratings(
     study: Study, raters: Sequence[str], items: Sequence[str] | None
 ) -> RatingsByRater:
-    """What raters said about some conversations, in their order, or about all."""
+    """Load ratings of the given conversations, in their order, or of all."""
     rated = {name: load_ratings(study, name) for name in raters}
     if items is None:
         return rated
@@ -238,14 +237,14 @@ def _check_all_rated(study: Study, given: RatingsByRater, items: Sequence[str]) 
         if len(ratings) < len(items):
             raise InputError(
                 f"{name} has not rated {len(items) - len(ratings)} of the {len(items)} "
-                f"conversations of the gate; see `chimera rate {study.path} --rater {name}`"
+                f"conversations of the gate; run `chimera rate {study.path} --rater {name}`"
             )
 
 
 def _table(
     study: Study, given: RatingsByRater, known: Mapping[str, Item], sample: Sample | None = None
 ) -> LabelTable:
-    """Strata are conditions; conversations about one prompt belong together."""
+    """Tabulate labels with conditions as strata and prompts as clusters."""
     if len(given) < 2:
         raise InputError(
             f"agreement needs two raters, and the study has {len(given)}; see `chimera rate`"
@@ -261,7 +260,7 @@ def _table(
 
 
 def _archive_earlier_record(folder: Path, found: Audit) -> None:
-    """Move the record of an earlier attempt away; that of this gate is written again."""
+    """Move the record of an earlier attempt to its own folder; delete that of this one."""
     try:
         record = json.loads((folder / JSON).read_text(encoding="utf-8"))
         population = str(record["audit"]["gate"]["population"])
@@ -298,32 +297,30 @@ def _validate(
 
 
 def recompute_gate(study: Study) -> CheckResult:
-    """Decide the gate again on the stored labels, and compare what its record says."""
+    """Decide the gate again on the stored labels, and compare the result with its record."""
     gate: GateTable = study.plan.extras["gate"]
     sample = _find_decided_sample(study)
     if sample is None:
-        return _record_of_nothing(study, gate)
+        return _check_orphan_record(study, gate)
     place = f"{FOLDER}/{JSON}"
     findings = []
     try:
         found, given = _judge(study, gate, sample, candidates(study), any_labels=True)
     except InputError as error:
-        return CheckResult((Finding(sample.name, f"its gate can't be decided again: {error}"),))
+        return CheckResult((Finding(sample.name, f"its gate can't be recomputed: {error}"),))
     passed, figures = found.gate.passed, json.loads(json_text(audit_json(found)))
     if _labels_hash(given) != sample.labels_sha256:
-        findings.append(
-            Finding(sample.name, "its labels are not the ones that the gate was decided with")
-        )
+        findings.append(Finding(sample.name, "its labels changed after the gate was decided"))
     if passed != sample.passed:
         was, now = ("passed" if each else "failed" for each in (sample.passed, passed))
         findings.append(Finding(sample.name, f"it {was}, but its labels give: {now}"))
     try:
         record = json.loads((study.path / place).read_text(encoding="utf-8"))
         verdict = "passed" if passed else "failed"
-        # Early records have no outcome.
-        said = (record["verdict"], record.get("outcome", found.gate.name))
-        if said != (verdict, found.gate.name):
-            problem = f"it says {' and '.join(map(format_value, said))}, but its labels do not"
+        # Records of early versions have no outcome.
+        recorded = (record["verdict"], record.get("outcome", found.gate.name))
+        if recorded != (verdict, found.gate.name):
+            problem = f"it says {' and '.join(map(format_value, recorded))}, but its labels do not"
             findings.append(Finding(place, problem))
         wrong = [
             name
@@ -333,55 +330,56 @@ def recompute_gate(study: Study) -> CheckResult:
         if wrong:
             name = wrong[0]
             values = f"{format_value(record['audit'].get(name))} → {format_value(figures[name])}"
-            problem = f"not what the labels give (recorded → recomputed): {name} {values}"
+            problem = f"it differs from its labels (recorded → recomputed): {name} {values}"
             findings.append(Finding(place, problem))
     except OSError:
-        findings.append(Finding(place, "it is gone; `chimera audit` writes it again"))
+        findings.append(Finding(place, "it is missing; `chimera audit` writes it again"))
     except (ValueError, KeyError, TypeError, AttributeError):
         findings.append(Finding(place, "it is not a gate record"))
     return CheckResult(tuple(findings), ("the gate, decided again on the stored labels",))
 
 
-def _record_of_nothing(study: Study, gate: GateTable) -> CheckResult:
-    """A record without a decided gate: forged where the plan has a gate, from outside elsewhere."""
+def _check_orphan_record(study: Study, gate: GateTable) -> CheckResult:
+    """Check a record without a decided gate: forged if the plan has a gate, else not ours."""
     for place in (f"{FOLDER}/{JSON}", JSON):
         if not (study.path / place).exists():
             continue
         if gate.declared:
-            problem = "the gate of this study has not been decided, and here is its record"
+            problem = "it records a gate that has not been decided"
             return CheckResult((Finding(place, problem),))
-        return CheckResult(unchecked=(f"{place}, made from ratings outside of this study",))
+        return CheckResult(unchecked=(f"{place}, made from ratings outside this study",))
     return CheckResult()
 
 
-def standing_labels(study: Study) -> dict[str, Label]:
-    """The labels that can be relied on, without those on which a gate may still be decided.
+def load_settled_labels(study: Study) -> dict[str, Label]:
+    """Load the labels that the raters agree on or an adjudicator decided.
 
-    A declared gate names the raters; otherwise all who rated count. Where they differ and nobody
-    has settled it, and where one of them gave no label, there is none.
+    The raters are those of the declared gate, or else all. Conversations on which a gate may still
+    be decided are left out.
     """
     gate: GateTable = study.plan.extras["gate"]
     raters = gate.raters if gate.declared else list_raters(study)
     given = [load_ratings(study, name) for name in raters]
     with study.archive() as archive:
-        found = load_adjudications(archive)
+        adjudicated = load_adjudications(archive)
     sealed = find_sealed_items(study)
-    standing: dict[str, Label] = {}
+    settled: dict[str, Label] = {}
     for item in dict.fromkeys(item for rated in given for item in rated):
-        said = {rated[item].label for rated in given if item in rated}
-        label = found[item] if item in found else said.pop() if len(said) == 1 else None
+        labels = {rated[item].label for rated in given if item in rated}
+        agreed = labels.pop() if len(labels) == 1 else None
+        label = adjudicated.get(item, agreed)
         if label is not None and item not in sealed:
-            standing[item] = label
-    return standing
+            settled[item] = label
+    return settled
 
 
 def write_validation_set(study: Study, folder: Path) -> Path:
-    """Write the standing labels as a validation set of Scout, by the ids of the conversations."""
-    labels = standing_labels(study)
+    """Write the settled labels as a validation set for Inspect Scout."""
+    labels = load_settled_labels(study)
     if not labels:
         raise InputError(
-            f"no label of {study.path} stands yet: raters have to agree, or a third person to "
-            "settle what they differ on, and a gate has to be decided"
+            f"no label of {study.path} is settled yet: raters must agree or a third person "
+            "adjudicate, and a declared gate must be decided"
         )
     path = folder / "validation.csv"
     write_targets(path, labels)

@@ -1,7 +1,7 @@
-"""The detector compared with raters, and one reading of the detector with another.
+"""Validity of the detector against raters, and its robustness across readings.
 
-Three questions that are easily taken for one: do raters agree with each other (`audit`), does the
-detector agree with raters (`validity`), does one reading of it agree with another (`robustness`).
+Three questions that are easily confused: do raters agree with each other (`audit`), does the
+detector agree with raters (`validity`), do two readings of it agree (`robustness`).
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ from chimeralab.stats.intervals import mcnemar_exact
 from chimeralab.stats.panel import Diagnosis, Panel, diagnose, panel
 from chimeralab.stats.resample import SampleDesign
 
-# The detector marks no turn before the third, and needs a run of such turns.
+# The detector flags no turn before the third.
 FIRST_FLAGGED_TURN = 3
 
 MEANING = {
@@ -41,9 +41,9 @@ MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Validity(Record):
-    """The detector against one rater: how often it is right, and each item where they differ.
+    """The detector compared with one rater, and every item where verdict and label differ.
 
-    A difference has the verdict, the label, its class and the turns that it turns on, by name.
+    A difference has the verdict, the label, its class and the turns that decided it.
     """
 
     rater: str
@@ -52,12 +52,12 @@ class Validity(Record):
 
     @property
     def classes(self) -> dict[str, int]:
-        """How often each class of difference occurs, the most frequent first."""
+        """The number of differences in each class, most frequent first."""
         counts = Counter(difference["name"] for difference in self.differences)
         return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-# How the detector does by the word of each rater, or why that is unknown.
+# The validity against each rater, or why it is unknown.
 AgainstRaters = Mapping[str, Validity | str]
 
 
@@ -76,9 +76,9 @@ def validity(
     rng: np.random.Generator,
     design: SampleDesign | None = None,
 ) -> Validity:
-    """Sensitivity, specificity and kappa of the detector, with one rater as the reference.
+    """Compute sensitivity, specificity and kappa of the detector, with one rater as the reference.
 
-    Every rated item must have a verdict and its texts; a design lists the items as rated.
+    Every rated item must have a verdict and its texts; `design` is in the order of `ratings`.
     """
     by_id = _by_id(detections)
     _refuse_unknown((rating.item for rating in ratings), by_id, "verdict")
@@ -101,13 +101,13 @@ def validity(
 def judge_validity(
     bar: ValidityBar | None, rule: RuleName, against: AgainstRaters
 ) -> ValidityOutcome:
-    """Whether the detector reaches what was declared, against every rater of the gate."""
+    """Decide whether the detector reaches the thresholds against every rater of the gate."""
     if bar is None:
         return NOT_ASKED
-    short = []
+    failures = []
     for rater, compared_with in against.items():
         if isinstance(compared_with, str):
-            short.append(f"against {rater} it is unknown ({compared_with})")
+            failures.append(f"against {rater} it is unknown ({compared_with})")
             continue
         found = compared_with.diagnosis
         figures = {
@@ -115,26 +115,27 @@ def judge_validity(
             "specificity": (found.specificity.value, found.specificity.interval),
             "kappa": (found.agreement.kappa, found.agreement.kappa_ci_score),
         }
-        for name, least in bar.as_dict().items():
+        for name, minimum in bar.as_dict().items():
             value, interval = figures[name]
             compared = value if rule == "point" else interval and interval[0]
             bound = "the lower bound of " if rule == "lower_ci" else ""
             if compared is None or value is None:
-                short.append(f"its {name} against {rater} is undefined")
-            elif compared < least:
-                shown = f"{compared:.2f} and stays below {least:.2f}"
-                short.append(f"{bound}its {name} against {rater} is {shown}")
-    reason = "; ".join(short) or f"it reaches {bar} against every rater"
-    return ValidityOutcome(bar, rule, not short, reason)
+                failures.append(f"its {name} against {rater} is undefined")
+            elif compared < minimum:
+                failures.append(
+                    f"{bound}its {name} against {rater} is {compared:.2f}, below {minimum:.2f}"
+                )
+    reason = "; ".join(failures) or f"it reaches {bar} against every rater"
+    return ValidityOutcome(bar, rule, not failures, reason)
 
 
 def validity_in_words(rater: str, found: Validity | str) -> str:
-    """How the detector does by the word of one rater, with every interval."""
+    """Describe the validity against one rater in a sentence."""
     start = f"The detector against {rater}"
     if isinstance(found, str):
         return f"{start}: unknown ({found})."
 
-    def shown(share: Proportion) -> str:
+    def format_share(share: Proportion) -> str:
         if share.value is None or share.interval is None:
             return percent(share.value)
         low, high = map(percent, share.interval)
@@ -147,14 +148,14 @@ def validity_in_words(rater: str, found: Validity | str) -> str:
         kappa += f" ({between(agreed.kappa_ci_score, 3)})"
     classes = ", ".join(f"{count} {name}" for name, count in found.classes.items())
     return (
-        f"{start}, {plural(agreed.n_valid, 'item')}: sensitivity {shown(diagnosis.sensitivity)}, "
-        f"specificity {shown(diagnosis.specificity)}, kappa {kappa}; "
+        f"{start}, {plural(agreed.n_valid, 'item')}: "
+        f"sensitivity {format_share(diagnosis.sensitivity)}, "
+        f"specificity {format_share(diagnosis.specificity)}, kappa {kappa}; "
         f"they differ on {len(found.differences)}{f' ({classes})' if classes else ''}."
     )
 
 
 def validity_json(against: AgainstRaters) -> list[dict[str, Any]]:
-    """The same for all raters as plain values."""
     rows = []
     for rater, found in against.items():
         row: dict[str, Any] = {"result": None, "classes": {}, "reason": found}
@@ -167,10 +168,10 @@ def validity_json(against: AgainstRaters) -> list[dict[str, Any]]:
 def robustness(
     first: Iterable[Detection], second: Iterable[Detection], *, rng: np.random.Generator
 ) -> tuple[Panel, tuple[str, ...], float | None]:
-    """Do two readings give the same verdicts on the same conversations?
+    """Compare the verdicts of two readings on the same conversations.
 
-    Their agreement, the conversations with another verdict, and a p-value that asks whether one
-    reading flags more of them than the other.
+    Returns their agreement, the conversations whose verdict differs, and the p-value of McNemar's
+    test of whether one reading flags more of them.
     """
     one, other = _by_id(first), _by_id(second)
     _refuse_unknown(one, other, "verdict of the second reading")
@@ -199,13 +200,13 @@ def _refuse_unknown(wanted: Iterable[str], known: Mapping[str, object], what: st
 
 
 def describe_difference(detection: Detection, rating: Rating, item: Item) -> dict[str, Any]:
-    """Name the class of a difference between a verdict and a label."""
+    """Describe a difference between a verdict and a label, and name its class."""
     if rating.label != 1:
         name, turns = _classify_flagged(detection, item), detection.collapsed
     else:
         turns = rating.turns
         repeats = [turn for turn in sorted(turns)[1:] if turn >= FIRST_FLAGGED_TURN]
-        # A detector without a window has its own idea of too short, and says nothing about it.
+        # A detector without a window does not say what is too short for it.
         window = int(detection.detector["settings"].get("window", 0))
         name = "short loop" if len(repeats) < window else "reworded loop"
         if len(turns) < 3 or any(later != turn + 1 for turn, later in pairwise(sorted(turns))):

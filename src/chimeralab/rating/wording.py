@@ -1,8 +1,8 @@
-"""A turn's text as the rules compare it: without dress, in words, and by what it talks about.
+"""Normalise the text of a turn for the rules: a verbatim key, words, and content words.
 
-Letters of other alphabets that only look Latin are taken for what they look like, and names that a
-piece of code gives itself are numbered, so that renaming them changes nothing. The long word lists
-are English; in other languages every word but the commonest small ones counts as content.
+Look-alike letters of other alphabets are folded to Latin, and names that a piece of code defines
+are numbered, so that renaming them changes nothing. The long word lists are English; in other
+languages all but the most common function words count as content.
 """
 
 import re
@@ -24,7 +24,7 @@ SYNONYMS: list[list[str]] = [line.split() for line in _LISTS["synonyms"].splitli
 
 ENDINGS = ("ings", "ing", "ies", "ed", "es", "s", "ly")
 
-# Written without spaces: each character stands for a word.
+# Scripts without spaces: each character counts as a word.
 UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 ALIKE: dict[str, str] = {
     letter: latin for latin, letters in _LISTS["alike"].items() for letter in letters
@@ -34,12 +34,12 @@ NUMBER = re.compile(r"\d+(st|nd|rd|th)?")
 STRETCHED = re.compile(r"(\w)\1{2,}")
 NAME = re.compile(r"(?<=[\w,;] )[A-Z]\w+")
 
-# "No" as an answer to the other side: what follows says by itself whether it denies anything.
+# "No" as an answer: what follows says by itself whether it negates anything.
 ANSWER = re.compile(
     r"\W*no(\s*[,.;:!]+|\s(?=(i|we|you|he|she|it|they|that|there)\b))", re.IGNORECASE
 )
 
-# A longer turn that ends with good wishes is about something else.
+# A longer turn that ends with good wishes is not a farewell.
 MAX_FAREWELL_WORDS = 60
 
 _PLEASANT = "nice|great|good|lovely|wonderful|pleasant|fun|delightful|fantastic|pleasure|enjoyable"
@@ -73,7 +73,7 @@ PARTING = re.compile(
     re.VERBOSE,
 )
 
-# Code in a turn: operators count as words, and the names that it gives itself do not.
+# Code: operators count as words, and the names that it defines do not.
 FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 CALL = re.compile(r"\w\(|\w\s=\s\S|\w=\w")
 STATEMENT = re.compile(
@@ -81,7 +81,7 @@ STATEMENT = re.compile(
     r"\b.*[:;(){}=]|[\w.]+(?:,\s*\w+)*\s*=\s*\S)",
     re.MULTILINE,
 )
-# A function or class, its parameters, a declared or assigned variable, a loop variable.
+# Functions and classes, parameters, declared or assigned variables, loop variables.
 BINDINGS = (
     re.compile(r"\b(?:def|function|class|fn|func)\s+(\w+)"),
     re.compile(r"\b(?:def|function|fn|func)\b[^(\n]*\(([^)]*)\)"),
@@ -100,11 +100,11 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """One text, taken apart once.
+    """A normalised text.
 
-    Texts with the same `key` differ in white space, punctuation and capitals alone. `words` has
-    one entry a word, equal for synonyms and forms of one word; `content` holds those that mean
-    something. In `code` every name and operator does.
+    Texts with the same `key` differ only in white space, punctuation and case. `words` maps
+    synonyms and word forms to one sense; `content` has the senses of content words, which in
+    `code` include all names and operators.
     """
 
     text: str
@@ -117,12 +117,12 @@ class Wording:
 
     @property
     def names(self) -> frozenset[str]:
-        """Words with a capital inside a sentence."""
+        """Capitalised words within a sentence."""
         return frozenset(sense(name.casefold()) for name in NAME.findall(self.text))
 
 
 def wording(text: str) -> Wording:
-    """Take a text apart.
+    """Normalise a text.
 
     >>> wording("Well, GOODBYE!").key == wording("well goodbye...").key
     True
@@ -136,16 +136,16 @@ def wording(text: str) -> Wording:
     return Wording(
         text=text,
         key=key,
-        words=tuple(meant for meant, _, _ in words),
-        content=frozenset(meant for meant, _, is_content in words if is_content),
-        numbers=frozenset(meant for meant, is_number, _ in words if is_number),
+        words=tuple(sense for sense, _, _ in words),
+        content=frozenset(sense for sense, _, is_content in words if is_content),
+        numbers=frozenset(sense for sense, is_number, _ in words if is_number),
         farewell=is_farewell(key, len(plain)),
         code=renamed is not None,
     )
 
 
 def verbatim_key(text: str) -> str:
-    """The text without white space, punctuation and capitals, which change along with it.
+    """Strip a text of white space, punctuation and case.
 
     >>> verbatim_key("It's  **over**.")
     'its over'
@@ -153,14 +153,11 @@ def verbatim_key(text: str) -> str:
     plain = unicodedata.normalize("NFKC", text)
     if not plain.isascii():
         plain = OTHER_ALPHABET.sub(_fold_lookalikes, plain)
-    return " ".join(plain.casefold().translate(_DRESS).split())
+    return " ".join(plain.casefold().translate(_NORMALIZER).split())
 
 
 def _fold_lookalikes(word: re.Match[str]) -> str:
-    """A word as the Latin one that it looks like, if it looks like one.
-
-    A word with no Latin letter at all belongs to its own alphabet, capitals or not.
-    """
+    """Fold a word to the Latin one that it looks like; without a Latin letter, leave it."""
     folded = "".join(ALIKE.get(char, char) for char in word[0])
     mixed = any(char.isascii() for char in word[0])
     looks_latin = folded.isascii() and (mixed or len(folded) == 1)
@@ -168,7 +165,7 @@ def _fold_lookalikes(word: re.Match[str]) -> str:
 
 
 def short_key(key: str) -> str:
-    """A key without emoji and with stretched letters let go.
+    """Remove emoji and stretched letters from a key.
 
     >>> short_key("nooooo 😀")
     'no'
@@ -179,7 +176,7 @@ def short_key(key: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _word(word: str) -> tuple[str, bool, bool]:
-    """What one word is to the rules: its sense, whether it is a number, whether it is content."""
+    """Return the sense of a word, whether it is a number, and whether it is content."""
     if word in FILLERS:
         return word, False, False
     if word in NUMBER_WORDS or NUMBER.fullmatch(word):
@@ -188,30 +185,27 @@ def _word(word: str) -> tuple[str, bool, bool]:
     return sense(word), False, word[0].isalnum() and not manner
 
 
-class _Dress(dict[int, str]):
-    """What each character becomes, worked out when it is first met.
-
-    Apostrophes and invisible characters vanish, other punctuation parts words.
-    """
+class _Normalizer(dict[int, str]):
+    """Lazy `str.translate` table: drops apostrophes and invisible characters, splits at symbols."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
         kind = unicodedata.category(char)
         if char in "'’‘ʼ" or kind == "Cf" or "\ufe00" <= char <= "\ufe0f":
-            became = ""
+            result = ""
         elif kind[0] in "PZC" or kind == "Sk":
-            became = " "
+            result = " "
         else:
-            became = f" {char} " if kind[0] == "S" or UNSPACED.match(char) else char
-        self[code] = became
-        return became
+            result = f" {char} " if kind[0] == "S" or UNSPACED.match(char) else char
+        self[code] = result
+        return result
 
 
-_DRESS = _Dress()
+_NORMALIZER = _Normalizer()
 
 
 def is_farewell(key: str, words: int) -> bool:
-    """True when the text, apart from white space and punctuation, is a farewell.
+    """True when a key of at most MAX_FAREWELL_WORDS words is a farewell.
 
     >>> is_farewell("the pleasure was mine", 4), is_farewell("the pleasure of reading", 4)
     (True, False)
@@ -220,7 +214,7 @@ def is_farewell(key: str, words: int) -> bool:
 
 
 def stem(word: str) -> str:
-    """A word without its ending, roughly.
+    """Strip the ending of a word, roughly.
 
     >>> stem("improving"), stem("improved"), stem("improve"), stem("cities"), stem("class")
     ('improv', 'improv', 'improv', 'cit', 'class')
@@ -232,7 +226,7 @@ def stem(word: str) -> str:
 
 
 def sense(word: str) -> str:
-    """One name for all synonyms and forms of a word.
+    """Map synonyms and forms of a word to one name.
 
     >>> sense("wonderful") == sense("great"), sense("improving") == sense("enhanced")
     (True, True)
@@ -251,7 +245,7 @@ for _number, _row in enumerate(CONTRASTS):
 
 
 def contrast(one: str, other: str) -> bool:
-    """True when two senses exclude each other, as opposites or two colours do.
+    """True when two senses exclude each other, such as opposites or colours.
 
     >>> contrast(sense("rise"), sense("fall")), contrast(sense("rise"), sense("soar"))
     (True, False)
@@ -260,9 +254,7 @@ def contrast(one: str, other: str) -> bool:
 
 
 def number_names(text: str) -> str | None:
-    """The text with its operators spelled and its own names numbered in order of appearance.
-
-    None when there is no code in it.
+    """Spell out the operators of code and number the names that it defines; None without code.
 
     >>> number_names("n = f(1)") == number_names("k = f(1)") != number_names("k = g(1)")
     True
@@ -286,7 +278,7 @@ def number_names(text: str) -> str | None:
 
 
 def has_code(text: str) -> bool:
-    """True when the text holds a fenced block, or statements with calls or assignments.
+    """True when a text has a fenced block, or statements with calls or assignments.
 
     >>> has_code("for i in x:\\n    print(i)"), has_code("If you like (as I do): go!")
     (True, False)
@@ -297,7 +289,7 @@ def has_code(text: str) -> bool:
 
 
 def spell_operators(text: str) -> str:
-    """Operators as words, which white space and punctuation are not; prose beside a block is left.
+    """Replace operators by words, which survive normalisation, in fenced blocks if there are any.
 
     >>> spell_operators("a ** b")
     'a  timestimes  b'

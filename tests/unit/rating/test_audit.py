@@ -37,7 +37,7 @@ def test_undefined_kappa_is_said_to_be_so() -> None:
 
 def test_left_out_items_are_counted() -> None:
     table = LabelTable(("a", "b", "c"), {"x": (1, 0, None), "y": (1, 1, 1)})
-    assert "1 of 3 items lack a label" in " ".join(explain(audit(table).overall))
+    assert "1 of 3 items are excluded" in " ".join(explain(audit(table).overall))
 
 
 def test_raters_without_a_common_item_are_told_so() -> None:

@@ -151,7 +151,7 @@ def test_a_blank_label_is_none_and_counted(packet: tuple[Path, PacketKey]) -> No
     [
         ({"label": "2"}, "label '2'"),
         ({"label": "yes"}, "label 'yes'"),
-        ({"label": ""}, "holds no label"),
+        ({"label": ""}, "has no label"),
         ({"label": "1", "sheet": "p0000000-001"}, "is not part of packet"),
         ({"label": "1", "check": "abcdefabcdef"}, "was the text edited?"),
         ({"label": "1", "turns": "3-9"}, "write them like 4-7"),
@@ -170,7 +170,7 @@ def test_a_row_that_is_missing_or_comes_twice_is_refused(packet: tuple[Path, Pac
     write(packet[0] / SHEET, rows[1:])
     assert "is missing" in refusal(packet)
     write(packet[0] / SHEET, [*rows, rows[0]])
-    assert "comes twice" in refusal(packet)
+    assert "occurs twice" in refusal(packet)
 
 
 def test_an_edited_page_is_refused(packet: tuple[Path, PacketKey]) -> None:
@@ -186,7 +186,7 @@ def test_an_item_whose_text_changed_since_is_refused(packet: tuple[Path, PacketK
     changed = BY_ID | {ITEMS[5].id: Item(ITEMS[5].id, ("Other words.",))}
     with pytest.raises(InputError, match="has changed since the packet was made"):
         import_packet(folder / SHEET, key, changed, RUBRIC, "ann")
-    with pytest.raises(InputError, match="which is not known here"):
+    with pytest.raises(InputError, match="which does not exist here"):
         import_packet(folder / SHEET, key, {}, RUBRIC, "ann")
 
 

@@ -102,7 +102,7 @@ def test_no_second_gate_sample_is_drawn_before_the_first_is_used(make_study):
     study = make_study(RATED, steps=DONE)
     draw(study, "gate", 6, seed=1)
     detect_study(study)
-    with pytest.raises(InputError, match="drawn by the seed of the plan, 1"):
+    with pytest.raises(InputError, match="drawn with the seed of the plan, 1"):
         draw(study, "gate", 6, seed=2)
     with pytest.raises(InputError, match="decided on 6 items"):
         draw(study, "gate", 7, seed=1)
@@ -138,7 +138,7 @@ def test_a_gate_sample_waits_for_the_last_conversation(make_study):
         draw(study, "gate", 6, seed=1)
 
 
-# Our rubric as a draft of one's own beside the plan.
+# A draft of the built-in rubric next to the plan.
 DRAFT = BUILT_IN.read_text(encoding="utf-8").replace('state = "locked"', 'state = "draft"', 1)
 DRAFTED = RATED | {"mine.toml": DRAFT}
 OWN_RUBRIC = '[rubric]\nfile = "mine.toml"\n'
@@ -148,9 +148,7 @@ def test_a_gate_is_not_decided_with_a_draft(make_study):
     study = make_study(DRAFTED, OWN_RUBRIC, ("sample = 6\n", ""), steps=DONE)
     rate_study(study, "rules")
     rate_study(study, "judge")
-    with pytest.raises(
-        InputError, match="the rubric is draft; a gate is decided with a locked one"
-    ):
+    with pytest.raises(InputError, match="the rubric is draft; a gate needs a locked one"):
         audit_study(study)
     assert load_samples(study) == []
 
@@ -208,7 +206,7 @@ def test_what_is_wrong_with_a_gate_is_named(make_study, new, complaint):
 
 def test_a_rubric_that_the_plan_does_not_mean_is_refused(make_study):
     study = make_study(RATED, '[rubric]\nversion = "3.0"\n')
-    with pytest.raises(InputError, match=r"\[rubric\] version = '3.0', and the rubric's is '4.0'"):
+    with pytest.raises(InputError, match=r"\[rubric\] version = '3.0', but the rubric's is '4.0'"):
         assert study.plan
 
 
@@ -233,7 +231,7 @@ def test_a_packet_comes_back_as_the_ratings_of_a_person(make_study, tmp_path):
     import_study_packet(study, sheet, "human:ann")
     assert {rating.label for rating in load_ratings(study, "human:ann").values()} == {0}
     assert len(load_ratings(study, "human:ann")) == 6
-    with pytest.raises(InputError, match="human:ann has rated"):
+    with pytest.raises(InputError, match="human:ann has already rated"):
         import_study_packet(study, sheet, "human:ann")
 
 
@@ -243,9 +241,9 @@ def test_a_packet_of_another_study_is_refused(make_study, tmp_path):
     sheet = fill(tmp_path / "packet")
     with sqlite3.connect(study.store_path) as database:
         database.execute("DELETE FROM packets")
-    with pytest.raises(InputError, match="was not handed out by"):
+    with pytest.raises(InputError, match="was not exported from"):
         import_study_packet(study, sheet, "human:ann")
-    with pytest.raises(InputError, match="say who filled the packet, as human:NAME"):
+    with pytest.raises(InputError, match="who filled in the packet, as human:NAME"):
         import_study_packet(study, sheet, "judge")
 
 

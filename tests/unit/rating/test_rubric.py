@@ -1,4 +1,4 @@
-"""The rubric as an artefact: one version, one state, and a lock that holds to the byte."""
+"""The rubric as an artefact: a version, a state, and a lock on its bytes."""
 
 from pathlib import Path
 
@@ -48,17 +48,17 @@ def test_built_in_rubric_is_locked_and_whole() -> None:
 
 def test_locked_rubric_that_changes_by_one_byte_is_refused(locked: Path) -> None:
     edited(locked, "When in doubt, answer 0.", "When in doubt, answer 0 ")
-    assert "not the rubric that was locked" in refusal(locked)
+    assert "was changed after it was locked" in refusal(locked)
 
 
 def test_locked_rubric_can_not_be_called_a_draft_again(locked: Path) -> None:
     edited(locked, 'state = "locked"', 'state = "draft"')
-    assert "not the rubric that was locked" in refusal(locked)
+    assert "was changed after it was locked" in refusal(locked)
 
 
 def test_locked_rubric_without_its_lock_is_refused(locked: Path) -> None:
     lock_path(locked).unlink()
-    assert "no own.lock beside it" in refusal(locked)
+    assert "own.lock is missing" in refusal(locked)
 
 
 def test_damaged_lock_is_refused(locked: Path) -> None:

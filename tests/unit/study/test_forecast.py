@@ -91,9 +91,9 @@ GATE = '[gate]\nraters = ["rules", "human:ann"]\n'
 @pytest.mark.parametrize(
     ("more", "advice"),
     [
-        ("", "the gate can't be met: on 8 items even raters who agree"),
-        ("threshold = 0.0", "the gate can hardly decide"),
-        ('rule = "point"', "the gate passes on noise"),
+        ("", "the gate can't be met: on 8 items even perfect agreement"),
+        ("threshold = 0.0", "the gate has little power"),
+        ('rule = "point"', "the gate passes by chance"),
     ],
 )
 def test_a_gate_that_can_not_decide_is_named_with_its_power(more, advice, make_study):
