@@ -15,19 +15,24 @@ from chimeralab.report.charts.canvas import render_svg
 from chimeralab.report.charts.effects import Dose, dose_response
 from chimeralab.report.files import Report, write_report
 from chimeralab.report.named_numbers import assign_names, list_entries, load_numbers
+from chimeralab.report.page import paragraph
 from chimeralab.stats.effects import short
 from chimeralab.stats.intervals import Interval
 from chimeralab.study import Study
-from chimeralab.trial.analysis import NAMES
+from chimeralab.study.estimates import Estimates
+from chimeralab.study.verify import verify_study
+from chimeralab.trial.analysis import NAMES, TrialAnalysis
+from chimeralab.trial.kind import analyse_trial
 from chimeralab.trial.measures import find_measure
-from chimeralab.trial.report.figures import doses_of
+from chimeralab.trial.report.blocks import doses_of
 from chimeralab.trial.report.page import (
-    TrialMaterial,
-    gather_trial,
+    judge,
     make_trial_report,
+    remarks,
+    report_trial,
     show_session,
 )
-from chimeralab.trial.report.words import finding_of, how_sure
+from chimeralab.trial.store import trial_plan
 from tests.plans import HOSTILE, STRESSED
 from tests.studies import RUN, StudyCache
 
@@ -38,13 +43,13 @@ def study(studies: StudyCache, tmp_path_factory: pytest.TempPathFactory) -> Stud
 
 
 @pytest.fixture(scope="module")
-def material(study: Study) -> TrialMaterial:
-    return gather_trial(study)
+def analysis(study: Study) -> TrialAnalysis:
+    return analyse_trial(study)
 
 
 @pytest.fixture(scope="module")
-def report(material: TrialMaterial) -> Report:
-    return make_trial_report(material)
+def report(study: Study, analysis: TrialAnalysis) -> Report:
+    return make_trial_report(study, verify_study(study), analysis)
 
 
 def part_of(page: str, subject: int) -> str:
@@ -69,7 +74,7 @@ def test_page_has_every_section(report: Report) -> None:
     assert ids == [*wanted, "not-shown"]
 
 
-def test_an_informative_subject_has_a_forest_and_a_curve_for_what_is_aimed_at(
+def test_informative_subject_has_a_forest_and_a_curve_for_each_aim(
     report: Report,
 ) -> None:
     names = {figure.name for figure in report.figures}
@@ -89,7 +94,7 @@ def test_an_informative_subject_has_a_forest_and_a_curve_for_what_is_aimed_at(
     } <= names
 
 
-def test_a_subject_that_fails_its_checks_has_no_effect_on_the_page(report: Report) -> None:
+def test_subject_that_fails_its_checks_has_no_effect_on_the_page(report: Report) -> None:
     names = [figure.name for figure in report.figures] + [table.name for table in report.tables]
     effects = "mumbler_(contrasts|factorial|dose|countermeasures)"
     assert not any(re.match(effects, name) for name in names)
@@ -101,10 +106,10 @@ def test_a_subject_that_fails_its_checks_has_no_effect_on_the_page(report: Repor
     assert not any(figure.name.startswith("mumbler_") for figure in report.figures)
 
 
-def test_the_forest_draws_the_estimates_of_the_analysis(
-    report: Report, material: TrialMaterial
+def test_forest_draws_the_estimates_of_the_analysis(
+    report: Report, analysis: TrialAnalysis
 ) -> None:
-    phantom = material.analysis.subjects[0]
+    phantom = analysis.subjects[0]
     listed = [e for e in phantom.contrasts if e.name.startswith("phantom.amnesia −")]
     effect = next(e for e in listed if e.measure == "accuracy")
     drawn = next(f for f in report.figures if f.name == "phantom_contrasts_accuracy")
@@ -113,8 +118,8 @@ def test_the_forest_draws_the_estimates_of_the_analysis(
     assert "phantom.amnesia" not in str(drawn.wide)
 
 
-def test_two_dosed_keys_of_one_stressor_are_two_curves(material: TrialMaterial) -> None:
-    phantom = material.analysis.subjects[0]
+def test_each_dosed_key_of_a_stressor_has_its_own_curve(analysis: TrialAnalysis) -> None:
+    phantom = analysis.subjects[0]
     assert [dose for dose, _, _ in doses_of(phantom, "amnesia.frequency", "recall")] == [0.2, 1.0]
     assert [dose for dose, _, _ in doses_of(phantom, "amnesia.scope", "recall")] == [0.3, 1.0]
     slopes = {effect.name for effect in phantom.doses}
@@ -125,7 +130,7 @@ def test_two_dosed_keys_of_one_stressor_are_two_curves(material: TrialMaterial) 
     }
 
 
-def test_a_dose_curve_marks_every_dose_and_the_control() -> None:
+def test_dose_curve_marks_every_dose_and_the_control() -> None:
     doses: list[Dose] = [(0, 0.9, Interval(0.8, 1.0)), (7, 0.5, None)]
     axes = ("conformity.size", "right answers")
     spec = dose_response(doses, 0.95, axes, percent=True).to_dict()
@@ -140,17 +145,17 @@ def test_every_measure_has_a_name_for_readers() -> None:
     assert all(find_measure(name).says and find_measure(name).short for name in NAMES)
 
 
-def test_metric_parts_stand_beside_their_metric(report: Report, material: TrialMaterial) -> None:
+def test_metric_parts_follow_their_metric(report: Report, analysis: TrialAnalysis) -> None:
     sheet = next(each for each in report.tables if each.name == "phantom_metrics")
-    found = material.analysis.subjects[0].arms[0].metrics.mci
+    found = analysis.subjects[0].arms[0].metrics.mci
     control = next(row for row in sheet.raw if row["arm"] == "control")
     assert control["mci_rf"] == found.rf
     assert control["mci_ceiling"] == found.ceiling
     assert list(sheet.headings)[:5] == ["arm", "MCI", "RF", "CI", "CB"]
 
 
-def test_the_summary_comes_first_and_has_the_three_indices_of_every_subject(
-    report: Report, material: TrialMaterial
+def test_summary_comes_first_with_the_three_metrics_of_every_subject(
+    report: Report, analysis: TrialAnalysis
 ) -> None:
     drawn = report.figures[0]
     assert drawn.name == "summary"
@@ -158,7 +163,7 @@ def test_the_summary_comes_first_and_has_the_three_indices_of_every_subject(
         for words in ("MCI", "GFQ", "DFS", "phantom, against sham", "mumbler", "conformity"):
             assert words in picture
     assert "mumbler: not informative, so no effect is printed" in drawn.label
-    phantom = material.analysis.subjects[0]
+    phantom = analysis.subjects[0]
     effect = next(e for e in phantom.contrasts if e.measure == "dfs" and "amnesia" in e.name)
     assert number(effect.estimate, 2, sign=True) in str(drawn.wide)
     assert report.html.index('id="summary"') < report.html.index('id="asked"')
@@ -167,28 +172,26 @@ def test_the_summary_comes_first_and_has_the_three_indices_of_every_subject(
     assert before.count("<details") > before.count("</details")
 
 
-def test_what_was_declared_stands_with_what_came_of_it(
-    report: Report, material: TrialMaterial
+def test_declared_outcomes_are_listed_with_their_results(
+    study: Study, report: Report, analysis: TrialAnalysis
 ) -> None:
     sheet = next(each for each in report.tables if each.name == "declared")
-    told = [[text for text, _ in row] for row in sheet.rows]
-    assert [row[:2] for row in told] == [
+    rows = [[text for text, _ in row] for row in sheet.rows]
+    assert [row[:2] for row in rows] == [
         ["phantom", "independence (DFS), conformity − sham"],
         ["phantom", "memory (MCI), amnesia-with-ledger − amnesia"],
         ["mumbler", "independence (DFS), conformity − sham"],
         ["mumbler", "memory (MCI), amnesia-with-ledger − amnesia"],
     ]
-    assert {row[4] for row in told[2:]} == {"can't be tested"}
-    undeclared = replace(material.analysis, declared=())
-    page = make_trial_report(material._replace(analysis=undeclared)).html
+    assert {row[4] for row in rows[2:]} == {"can't be tested"}
+    undeclared = replace(analysis, declared=())
+    page = make_trial_report(study, verify_study(study), undeclared).html
     assert "Nothing: the plan has no [[outcomes.primary]]" in page
 
 
-def test_the_delivered_dose_of_every_arm_is_on_the_page(
-    report: Report, material: TrialMaterial
-) -> None:
+def test_delivered_dose_of_every_arm_is_on_the_page(study: Study, report: Report) -> None:
     sheet = next(each for each in report.tables if each.name == "delivered")
-    stressed = {short(name) for name, arm in material.plan.arms.items() if arm.stressors}
+    stressed = {short(name) for name, arm in trial_plan(study).arms.items() if arm.stressors}
     assert {row["arm"] for row in sheet.raw} == stressed
     full = next(row for row in sheet.raw if row["arm"] == "amnesia-frequency-1")
     assert full["what"] == "amnesia"
@@ -207,11 +210,11 @@ def test_measures_are_listed_by_their_plain_names(report: Report) -> None:
 
 
 def with_primary(
-    material: TrialMaterial, found: float, interval: Interval, p: float
-) -> TrialMaterial:
-    """The phantom with another result of its declared effect of conformity on DFS, and no other."""
-    phantom, mumbler = material.analysis.subjects
-    declared = material.analysis.declared[:1]
+    analysis: TrialAnalysis, found: float, interval: Interval, p: float
+) -> TrialAnalysis:
+    """The analysis with another effect of conformity on DFS as the phantom's only primary one."""
+    phantom, mumbler = analysis.subjects
+    declared = analysis.declared[:1]
     contrasts = tuple(
         replace(e, estimate=found, interval=interval, p_holm=p)
         if declared[0].is_of(e, "sham")
@@ -219,80 +222,77 @@ def with_primary(
         for e in phantom.contrasts
     )
     alone = replace(phantom, contrasts=contrasts, factorial=(), doses=(), countermeasures=())
-    subjects = (alone, mumbler)
-    analysis = replace(material.analysis, subjects=subjects, declared=declared)
-    return material._replace(analysis=analysis)
+    return replace(analysis, subjects=(alone, mumbler), declared=declared)
 
 
-def test_the_verdict_names_the_weakness_and_how_sure_it_is(material: TrialMaterial) -> None:
-    weak = with_primary(material, -0.48, Interval(-0.67, -0.25), 0.002)
-    assert " ".join(finding_of(weak.analysis.subjects[0])) == (
+def test_verdict_names_the_weakness_and_its_evidence(analysis: TrialAnalysis) -> None:
+    weak = with_primary(analysis, -0.48, Interval(-0.67, -0.25), 0.002)
+    assert " ".join(judge(weak.subjects[0])) == (
         "phantom: weak under conformity. "
-        "Under conformity, independence (DFS) falls by 0.48 (0.25 to 0.67), p\xa0=\xa00.002."
+        "Under conformity: independence (DFS) down by 0.48 (0.25 to 0.67), p\xa0=\xa00.002."
     )
-    steady = with_primary(material, 0.04, Interval(-0.04, 0.11), 0.231)
-    assert " ".join(finding_of(steady.analysis.subjects[0])) == (
-        "phantom: no weakness found. Under conformity, independence (DFS) differs by "
-        "+0.04 (−0.04 to +0.11), p\xa0=\xa00.231, and a fall of up to 0.04 is not ruled out."
+    steady = with_primary(analysis, 0.04, Interval(-0.04, 0.11), 0.231)
+    assert " ".join(judge(steady.subjects[0])) == (
+        "phantom: no weakness found. Under conformity: independence (DFS) +0.04 (−0.04 to +0.11), "
+        "p\xa0=\xa00.231, not significant; a fall of up to 0.04 is not ruled out."
     )
-    better = with_primary(material, 0.2, Interval(0.1, 0.3), 0.01)
-    assert finding_of(better.analysis.subjects[0])[0] == (
-        "phantom: no weakness found; better under conformity."
-    )
-    assert "over the 1 effect declared before the run" in how_sure(weak.analysis)
+    better = with_primary(analysis, 0.2, Interval(0.1, 0.3), 0.01)
+    assert judge(better.subjects[0])[0] == "phantom: no weakness found; better under conformity."
+    assert "over the 1 effect declared before the run" in remarks(weak)
 
 
-def test_a_session_shows_what_was_put_in_and_taken_away(study: Study) -> None:
+def test_session_shows_what_was_added_and_removed(study: Study) -> None:
     company = show_session(study, "phantom.conformity-size-8/ledger-1/1", "conformity-size-8")
-    said = [text for trial in company.trials for text, by in trial["lines"] if by == "conformity"]
-    assert said
-    assert all("Participant 8" in text for text in said)
+    added = [text for trial in company.lines for text, by in trial["lines"] if by == "conformity"]
+    assert added
+    assert all("Participant 8" in text for text in added)
     gone = show_session(study, "phantom.amnesia-frequency-1/ledger-1/1", "amnesia")
-    taken = [each for trial in gone.trials for each in trial["disturbances"]]
-    assert taken
-    assert all(each.action == "removed" for each in taken)
-    assert {trial["verdict"] for trial in gone.trials} <= {"right", "wrong", "can't be read"}
+    removed = [each for trial in gone.lines for each in trial["disturbances"]]
+    assert removed
+    assert all(each.action == "removed" for each in removed)
+    assert {trial["verdict"] for trial in gone.lines} <= {"right", "wrong", "can't be read"}
     short = show_session(study, "phantom.control/ledger-1/1", "control", most=3)
-    assert len(short.trials) == 3
-    assert short.left_out == len(company.trials) - 3
+    assert len(short.lines) == 3
+    [note] = short.blocks
+    assert note == paragraph(f"{len(company.lines) - 3} further trials in the study.", "note")
 
 
-def test_an_unknown_session_is_refused_by_name(study: Study) -> None:
+def test_unknown_session_is_rejected_by_name(study: Study) -> None:
     with pytest.raises(InputError, match="no session 'nobody/x/1'"):
         show_session(study, "nobody/x/1", "nobody")
 
 
-def test_replies_stay_text(report: Report) -> None:
+def test_replies_are_escaped(report: Report) -> None:
     assert "<script>" not in report.html
     assert "&lt;script&gt;document.title" in report.html
     assert HOSTILE not in report.html
 
 
-def test_the_flow_adds_up_the_arms_of_a_subject(report: Report, material: TrialMaterial) -> None:
+def test_flow_adds_up_the_arms_of_a_subject(study: Study, report: Report) -> None:
     flow = next(table for table in report.tables if table.name == "flow")
     rows = {row["condition"]: row for row in flow.raw}
-    planned = sum(talk.id.startswith("phantom.") for talk in material.study.talks)
+    planned = sum(talk.id.startswith("phantom.") for talk in study.talks)
     assert rows["phantom"]["planned"] == rows["phantom"]["analysed"] == planned
 
 
-def test_methods_say_what_was_done(report: Report, material: TrialMaterial) -> None:
+def test_methods_describe_the_design(study: Study, report: Report) -> None:
     text = report.html[report.html.index('id="methods"') :]
-    assert material.lock is not None
-    assert material.lock.sha256 in text
+    assert study.lock is not None
+    assert study.lock.sha256 in text
     for words in ("amnesia (", "infallibility (", "conformity (", "sham arm", "ledger", "Holm"):
         assert words in text
 
 
-def test_what_was_not_run_has_no_report(tmp_path: Path, study: Study) -> None:
+def test_study_that_was_not_run_has_no_report(tmp_path: Path, study: Study) -> None:
     empty = tmp_path / "fresh"
     empty.mkdir()
     for name in ("plan.toml", "mumbler.py"):
         shutil.copy(study.path / name, empty / name)
     with pytest.raises(InputError, match="has not been run yet"):
-        gather_trial(Study(empty))
+        report_trial(Study(empty), lambda doing: None, Estimates(Study(empty)))
 
 
-def test_a_changed_answer_is_a_deviation_on_the_page(tmp_path: Path, study: Study) -> None:
+def test_changed_answer_is_a_finding_on_the_page(tmp_path: Path, study: Study) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(study.path, copy)
     with sqlite3.connect(copy / "study.db") as db:
@@ -302,10 +302,10 @@ def test_a_changed_answer_is_a_deviation_on_the_page(tmp_path: Path, study: Stud
     assert "Not as locked:" in page
 
 
-def test_the_numbers_of_a_trial_name_each_metric_of_each_arm_and_each_effect(
-    study: Study, material: TrialMaterial
+def test_named_numbers_cover_each_metric_of_each_arm_and_each_effect(
+    study: Study, analysis: TrialAnalysis
 ) -> None:
-    numbers, analysis = load_numbers(study), material.analysis
+    numbers = load_numbers(study)
     assert numbers == assign_names(list_entries(study, analysis))
     for metric in ("mci", "gfq", "dfs"):
         assert [name for name in numbers if name.startswith(metric)]

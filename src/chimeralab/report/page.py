@@ -135,6 +135,14 @@ def environment(*folders: Path) -> Environment:
 _ENVIRONMENT = environment()
 
 
+def render_block(
+    template: str, macro: str, blocks: Sequence[Block] = (), **content: Any
+) -> TextBlock:
+    """Render a macro of a template as one block; `blocks` are the figures and tables in it."""
+    html = getattr(_ENVIRONMENT.get_template(template).module, macro)(**content)
+    return TextBlock("html", html, blocks=blocks)
+
+
 def render_methods(template: str, **content: Any) -> TextBlock:
     """Render the methods of a study; `cite` in the template numbers the works it names.
 

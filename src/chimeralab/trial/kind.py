@@ -42,7 +42,7 @@ from chimeralab.trial.columns import columns_of
 from chimeralab.trial.course import Course
 from chimeralab.trial.effects import measure_sessions
 from chimeralab.trial.forecast import detectable, max_requests
-from chimeralab.trial.measures import MEASURES, PARTS, find_measure
+from chimeralab.trial.measures import MEASURES, METRIC_TEXTS, PARTS, find_measure
 from chimeralab.trial.metrics import measure
 from chimeralab.trial.phantoms import SUBJECTS, PhantomSubjectSettings
 from chimeralab.trial.plan import TrialPlan, estimate_tokens, read_trial
@@ -73,16 +73,12 @@ OUTCOME_COLUMNS: Columns = {
     "value": float,
 }
 INDICES = {
-    "mci": "Memory Coherence Index",
-    "mci.rf": "recall fidelity, a part of the MCI",
-    "mci.ci": "continuity integrity, a part of the MCI",
-    "mci.cb": "context binding, a part of the MCI",
-    "gfq": "Generalization Fidelity Quotient",
-    "gfq.ta": "task accuracy, a part of the GFQ",
-    "gfq.cta": "confidence-task agreement, a part of the GFQ",
-    "dfs": "Decision Frame Stability",
-    "dfs.fi": "frame invariance, a part of the DFS",
-    "dfs.br": "bias resistance, a part of the DFS",
+    metric if name == "value" else f"{metric}.{name}": (
+        each["title"] if name == "value" else f"{each['title']}, a part of the {metric.upper()}"
+    )
+    for metric, texts in METRIC_TEXTS.items()
+    for name, each in texts.items()
+    if "title" in each
 }
 
 
@@ -298,7 +294,7 @@ class Trial(Kind):
         from chimeralab.trial.report.page import show_session  # noqa: PLC0415 - drawing is slow
 
         found = show_session(study, talk, condition, most=MAX_TRIALS_SHOWN)
-        return found if found.trials else None
+        return found if found.lines else None
 
 
 def _read_agents(
