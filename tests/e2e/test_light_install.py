@@ -201,8 +201,8 @@ def test_jobs_on_ray_without_it_name_the_extra(tmp_path: Path) -> None:
     (code, said, err), (refused, _, why) = run(["ray"], [command, command[:-2]])
     assert (code, said) == (2, "")
     assert err == (
-        "chimera: jobs on Ray need more than the light install (ray is missing);"
-        ' get it with: pip install "chimera-lab[ray]"\n'
+        "chimera: Ray jobs need an extra (ray is missing);"
+        ' install it with: pip install "chimera-lab[ray]"\n'
     )
     assert not Path(out).exists()
     assert (refused, why.count("\n")) == (2, 1)

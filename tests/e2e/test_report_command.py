@@ -137,7 +137,7 @@ def test_a_place_that_can_not_be_written_is_named(chimera: Chimera, study: Path)
     (study / "report").write_text("a file")
     ran = chimera("report", study)
     assert ran.code == 2
-    assert f"{study / 'report' / 'figures'} can't be made (Not a directory)" in ran.err
+    assert f"{study / 'report' / 'figures'} can't be created (Not a directory)" in ran.err
 
 
 def test_one_talk_alone_has_a_report_that_says_what_it_can_not_tell(

@@ -1,1 +1,1 @@
-"""What everything stands on: records, errors, files, tables, numbers, parts, secrets."""
+"""Shared basics: records, errors, files, tables, number formats, parts, redaction."""

@@ -1,4 +1,4 @@
-"""Everything that can go wrong, as one tree. A message names the thing, place and way out."""
+"""The exceptions of this package. A message names the thing, the place and what to do."""
 
 from typing import TYPE_CHECKING
 
@@ -7,18 +7,15 @@ if TYPE_CHECKING:
 
 
 class ChimeraError(Exception):
-    """The root: catch this to catch all of ours."""
+    """The base class of every exception that this package raises."""
 
 
 class InputError(ChimeraError):
-    """What the user handed in can't be used as it is (exit code 2)."""
+    """The user's input can't be used as it is (exit code 2)."""
 
 
 class LogError(InputError):
-    """A log can't be read: names the file, the line where there is one, and the reason.
-
-    Where a log was taken for a `format`, that may be the mistake, and the message says so.
-    """
+    """A log can't be read. The message has its place, the reason and the format."""
 
     def __init__(
         self,
@@ -28,15 +25,15 @@ class LogError(InputError):
         format: str | None = None,  # noqa: A002
     ) -> None:
         place = source if line is None else f"{source}, line {line}"
-        taken = f" (read as {format}; --format overrides)" if format else ""
-        super().__init__(f"{place}: {reason}{taken}")
+        assumed = f" (read as {format}; --format overrides)" if format else ""
+        super().__init__(f"{place}: {reason}{assumed}")
         self.source = source
         self.line = line
         self.reason = reason
 
 
 class LoopDetected(ChimeraError):
-    """An agent was told that it repeats itself and went on; `loop` says what repeats."""
+    """A guarded agent was nudged and kept looping; `loop` says what repeats."""
 
     def __init__(self, message: str, loop: "Loop") -> None:
         super().__init__(message)
@@ -44,4 +41,4 @@ class LoopDetected(ChimeraError):
 
 
 class WeightsError(ChimeraError):
-    """Model files are missing, damaged or out of reach."""
+    """Model files are missing, damaged or unreachable."""

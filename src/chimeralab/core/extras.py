@@ -1,4 +1,4 @@
-"""What a light install leaves out, and which extra brings it, as the package's metadata has it."""
+"""Optional dependencies: which extra provides a module, read from the package's metadata."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from chimeralab.core.errors import InputError
 
-# The modules of distributions that are not called like them.
+# Modules of distributions with another name.
 MODULES = {
     "autogen-agentchat": ("autogen_agentchat", "autogen_core"),
     "google-adk": ("google.adk",),
@@ -24,53 +24,53 @@ PURPOSES = {
     "parquet": "Parquet files",
     "pandas": "pandas frames",
     "inspect": "Inspect and Scout",
-    "langchain": "agents of LangChain and LangGraph",
-    "claude-agent-sdk": "agents of the Claude Agent SDK",
-    "openai-agents": "agents of the OpenAI Agents SDK",
-    "litellm": "calls through LiteLLM",
-    "pydantic-ai": "agents of Pydantic AI",
-    "opentelemetry": "spans of OpenTelemetry",
-    "adk": "agents of Google's ADK",
-    "smolagents": "agents of smolagents",
-    "autogen": "teams of AutoGen",
-    "ray": "jobs on Ray",
+    "langchain": "LangChain and LangGraph agents",
+    "claude-agent-sdk": "Claude Agent SDK agents",
+    "openai-agents": "OpenAI Agents SDK agents",
+    "litellm": "LiteLLM calls",
+    "pydantic-ai": "Pydantic AI agents",
+    "opentelemetry": "OpenTelemetry spans",
+    "adk": "Google ADK agents",
+    "smolagents": "smolagents",
+    "autogen": "AutoGen teams",
+    "ray": "Ray jobs",
 }
 
 
 @cache
 def extras() -> Mapping[str, tuple[str, ...]]:
-    """The modules that each extra brings; none where the package runs without being installed."""
+    """List the modules of each extra; empty if the package is not installed."""
     found: dict[str, tuple[str, ...]] = {}
     try:
         declared = requires("chimera-lab") or []
     except PackageNotFoundError:
         declared = []
     for line in declared:
-        if asked := re.match(r"([\w.-]+).*; *extra *== *['\"]([\w-]+)", line):
-            name, extra = asked.groups()
+        if match := re.match(r"([\w.-]+).*; *extra *== *['\"]([\w-]+)", line):
+            name, extra = match.groups()
             found[extra] = found.get(extra, ()) + MODULES.get(name, (name.replace("-", "_"),))
     return found
 
 
 class MissingExtra(InputError, ImportError):
-    """Something was asked for that this install leaves out."""
+    """A feature needs an extra that is not installed."""
 
     def __init__(self, extra: str, module: str) -> None:
         super().__init__(
-            f"{PURPOSES[extra]} need more than the light install ({module} is missing);"
-            f' get it with: pip install "chimera-lab[{extra}]"'
+            f"{PURPOSES[extra]} need an extra ({module} is missing);"
+            f' install it with: pip install "chimera-lab[{extra}]"'
         )
 
 
 def require_extra(extra: str) -> None:
-    """Refuse to begin what would fail later for lack of an extra; nothing is imported."""
+    """Raise `MissingExtra` unless all modules of an extra are installed; imports nothing."""
     for module in extras().get(extra, ()):
         if find_spec(module) is None:
             raise MissingExtra(extra, module)
 
 
 def missing_extra(error: ModuleNotFoundError) -> MissingExtra | None:
-    """What to tell the user about a module that is not there; None where no extra brings it.
+    """Return the error for a missing module; None if no extra provides it.
 
     >>> str(missing_extra(ModuleNotFoundError("gone", name="scipy.special"))).rpartition(": ")[2]
     'pip install "chimera-lab[lab]"'
@@ -87,7 +87,7 @@ def missing_extra(error: ModuleNotFoundError) -> MissingExtra | None:
 
 @contextmanager
 def explain_missing_extra() -> Iterator[None]:
-    """Around the imports of a module that needs an extra: where it is missing, its name is said."""
+    """Wrap the imports of an optional dependency to raise `MissingExtra` if it is missing."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Numbers as a reader meets them, in pages, tables and terminals. Absent is a dash."""
+"""Format numbers for pages, tables and terminals. None becomes a dash."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def number(value: float | None, digits: int, scale: float = 1, *, sign: bool = False) -> str:
-    """A rounded number with a real minus sign.
+    """Format a rounded number with a typographic minus sign.
 
     >>> number(-0.0312, 1, 100), number(0.2, 1, 100, sign=True), number(None, 1)
     ('−3.1', '+20.0', '–')
@@ -21,7 +21,7 @@ def number(value: float | None, digits: int, scale: float = 1, *, sign: bool = F
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """A share of 1 as a percentage.
+    """Format a proportion as a percentage.
 
     >>> percent(0.4286), percent(None)
     ('42.9\\xa0%', '–')
@@ -32,7 +32,7 @@ def percent(share: float | None, digits: int = 1) -> str:
 def between(
     interval: Sequence[float] | None, digits: int, scale: float = 1, *, sign: bool = False
 ) -> str:
-    """Both bounds of an interval.
+    """Format the bounds of an interval.
 
     >>> between((0.242, 0.331), 1, 100)
     '24.2 to 33.1'
@@ -43,7 +43,7 @@ def between(
 
 
 def p_value(p: float | None) -> str:
-    """A p-value as papers print it.
+    """Format a p-value as papers do.
 
     >>> p_value(0.01634), p_value(2.8e-22), p_value(None)
     ('0.016', '< 0.001', '–')
@@ -54,7 +54,7 @@ def p_value(p: float | None) -> str:
 
 
 def p_phrase(p: float | None) -> str:
-    """The same after its letter.
+    """Format a p-value with its letter.
 
     >>> p_phrase(0.2), p_phrase(1e-9)
     ('p = 0.200', 'p < 0.001')
@@ -75,7 +75,7 @@ def plural(count: int, noun: str, many: str = "") -> str:
 
 
 def cutoff(value: float) -> str:
-    """A threshold with two decimals, or all it has.
+    """Format a threshold with two decimals, or more if it has them.
 
     >>> cutoff(0.9), cutoff(0.925)
     ('0.90', '0.925')

@@ -1,6 +1,6 @@
-"""From a table of plain values to a frozen record; errors name the key and the choices.
+"""Turn tables of a plan into frozen records, and load the parts that they name.
 
-A table may name a part that is code of others: it is found and hashed without running it, and run
+Errors name the key and the choices. Custom code is located and hashed without running it, and runs
 only with consent.
 """
 
@@ -40,25 +40,25 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 T = TypeVar("T")
-# The key under which a lock describes the parts whose code is not ours.
+# The key under which a lock describes custom parts.
 PARTS = "outside_parts"
 
 
 @dataclass(frozen=True, slots=True)
 class Part(Record):
-    """An exchangeable part as a plan names it: which one, and its settings."""
+    """A part as a plan names it, with its settings."""
 
     use: str
     settings: Any
 
     @property
     def is_outside(self) -> bool:
-        """Whether it comes from code outside this package."""
+        """Whether it is custom code from outside this package."""
         return ":" in self.use
 
 
 def read_record(cls: type[T], table: Any, place: str) -> T:
-    """Make a record of a table; `place` is the table's name, for errors."""
+    """Read a record from a table; `place` names the table in errors."""
     if not isinstance(table, Mapping):
         raise InputError(f"{place} is {format_value(table)}; it takes a table of keys")
     known = {f.name: f for f in fields(cls) if f.init}  # type: ignore[arg-type]
@@ -71,12 +71,12 @@ def read_record(cls: type[T], table: Any, place: str) -> T:
     values = {key: read_value(hints[key], value, f"{place} {key}") for key, value in table.items()}
     try:
         return cls(**values)
-    except (InputError, ValueError) as error:  # what a record says about its own values
+    except (InputError, ValueError) as error:  # raised by the record's own checks
         raise InputError(f"{place} {error}") from error
 
 
 def read_value(hint: Any, value: Any, place: str) -> Any:
-    """Make one value fit its type: records inside it are read as records, the rest as it stands."""
+    """Read one value of a type, with the records inside it."""
     options = _options(hint)
     if value is None and types.NoneType in options:
         return None
@@ -100,18 +100,18 @@ def read_value(hint: Any, value: Any, place: str) -> Any:
 
 
 def choose(name: str, known: Iterable[str], what: str, or_else: str = "") -> None:
-    """Refuse a name that is not among the known ones, with the closest one as a hint."""
+    """Raise unless a name is known, with the closest match as a hint."""
     known = list(known)
     if name in known:
         return
     near = get_close_matches(name, known, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     more = f", {or_else}" if or_else else ""
-    raise InputError(f"unknown {what}{hint}; known: {_listed(known)}{more}")
+    raise InputError(f"unknown {what}{hint}; known: {_join_names(known)}{more}")
 
 
 def format_value(value: Any) -> str:
-    """A value as an error message shows it: in TOML's words where they differ, and short."""
+    """Format a value for an error message: as TOML writes it, and shortened."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -124,36 +124,36 @@ def _adapter(hint: Any) -> "TypeAdapter[Any]":
 
 
 def _options(hint: Any) -> tuple[Any, ...]:
-    """The alternatives of a type, without the constraints around it."""
+    """List the alternatives of a type, without annotations."""
     if get_origin(hint) is Annotated:
         return _options(get_args(hint)[0])
     return get_args(hint) if get_origin(hint) is types.UnionType else (hint,)
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
 @dataclass(frozen=True, slots=True)
 class CodeFile:
-    """The file behind a module that a plan names; without a hash, it is not to be found."""
+    """The source file of a module that a plan names; path and hash are None if not found."""
 
     name: str
     path: Path | None = None
     sha256: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}, sha256 {self.sha256 or 'unknown: it is not here'}"
+        return f"{self.name}, sha256 {self.sha256 or 'unknown (file not found)'}"
 
     @property
     def effect(self) -> str:
         if self.path is None:
-            return f"runs {self.name}, of which no file is in sight"
+            return f"runs {self.name} (source file not found)"
         command = "" if self.name == self.path.name else f"{self.name}, with "
         return f"runs {command}the code of {self.path}, sha256 {self.sha256}"
 
 
-# Whose key a variable holds, by common usage: there it may go without a question.
+# Hosts to which the usual API keys may be sent without consent.
 OWNERS = {
     "ANTHROPIC_API_KEY": "api.anthropic.com",
     "DEEPSEEK_API_KEY": "api.deepseek.com",
@@ -168,7 +168,7 @@ OWNERS = {
 
 @dataclass(frozen=True, slots=True)
 class SentKey:
-    """A variable of the environment that a plan has sent to a server of its choice."""
+    """An environment variable that a plan sends to a server."""
 
     variable: str
     address: str
@@ -179,7 +179,7 @@ class SentKey:
 
     @property
     def is_usual(self) -> bool:
-        """Whether it goes to the one whose key it is, or stays on this machine.
+        """Whether it goes to the provider that issued the key, or stays on this machine.
 
         >>> SentKey("OPENAI_API_KEY", "https://api.openai.com/v1").is_usual
         True
@@ -194,34 +194,34 @@ class SentKey:
         return owned or host == "localhost"
 
 
-# Raises unless the user allows that the code is run, or that the key is sent.
+# Raises unless the user allows the code to run, or the key to be sent.
 Consent = Callable[[CodeFile | SentKey], None]
 
 
 def allow_all(_asked: CodeFile | SentKey) -> None:
-    """The consent of a caller who knows the plan."""
+    """Consent to everything: for callers that trust the plan."""
 
 
 def find_code(module: str, folder: Path) -> CodeFile:
-    """The file of a module: beside the plan, or among what is installed. Nothing is imported."""
+    """Find the file of a module, next to the plan or installed, without importing it."""
     local = folder / f"{module}.py"
-    path = local if local.is_file() else _installed(module)
+    path = local if local.is_file() else _find_installed(module)
     return code_file(path.name if path else local.name, path)
 
 
 def code_file(name: str, path: Path | None) -> CodeFile:
-    """A file with its hash, under a name that people know."""
+    """Hash a file, under the name to show for it."""
     if path is None:
         return CodeFile(name)
     return CodeFile(name, path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest())
 
 
-def _installed(module: str) -> Path | None:
-    """Package by package: to ask for the last one at once would import those around it."""
+def _find_installed(module: str) -> Path | None:
+    """Find a module package by package, since `find_spec` on a dotted name imports its parents."""
     top, *inner = module.split(".")
     try:
         spec = importlib.util.find_spec(top)
-    except ValueError:  # a name that no module can have
+    except ValueError:  # not a valid module name
         return None
     for part in inner:
         if spec is None or spec.submodule_search_locations is None:
@@ -232,21 +232,21 @@ def _installed(module: str) -> Path | None:
 
 
 def load_class(use: str, what: str, folder: Path, file: CodeFile | None = None) -> Any:
-    """What `module:Name` names, in a file of the folder or in what is installed. This runs it."""
+    """Import `module:Name` from a file of the folder or an installed package."""
     module, _, name = use.partition(":")
     try:
         return getattr(_module(module, file or find_code(module, folder), folder), name)
-    except Exception as error:  # whatever the code of others does when it is imported
+    except Exception as error:  # custom code may raise anything
         raise InputError(f"{what} can't be loaded: {error}") from error
 
 
 def _module(name: str, file: CodeFile, folder: Path) -> types.ModuleType:
-    """A file beside the plan goes by its path and content: names repeat, and files are edited."""
+    """Import a module; a file next to the plan is keyed by path and hash, as it may be edited."""
     if file.path is None or file.path != (folder / f"{name}.py").resolve():
         return importlib.import_module(name)
     unique = f"{file.path} {file.sha256}"
     if unique not in sys.modules:
-        # The text that was hashed is run: neither a compiled copy nor a file swapped meanwhile.
+        # Run exactly the bytes that were hashed: no compiled copy, no file swapped meanwhile.
         text = file.path.read_bytes()
         if hashlib.sha256(text).hexdigest() != file.sha256:
             raise InputError(f"{file.name} changed while it was read")
@@ -261,8 +261,9 @@ def _module(name: str, file: CodeFile, folder: Path) -> types.ModuleType:
 
 
 class Seam(NamedTuple):
-    """What others need to know of a part of a seam: the method that it must have, and what it
-    tells about itself, by the type of each. `base` is the class that parts inherit from, if any.
+    """What a kind of part looks like: its required method, and the attributes that a lock keeps.
+
+    `tells` has the type of each attribute; `base` is the class that parts inherit from, if any.
     """
 
     method: str
@@ -271,17 +272,17 @@ class Seam(NamedTuple):
 
 
 class StandIn:
-    """In the place of a part whose code may not run: its settings and what it tells of itself."""
+    """A placeholder for a part whose code may not run, with its locked settings and attributes."""
 
     code: ClassVar[CodeFile]
 
 
 class PartLoader:
-    """What lies beside a plan: its folder, and the code in it, which runs with consent only.
+    """Loads the parts that a plan names; custom code next to the plan runs only with consent.
 
-    Without consent, a part of the user's own is what `described` says of it: the lock of a plan.
-    `code` has the files found so far, and `parts` what a lock says of each part: where it stands,
-    which keys the plan gave it, all its settings, and what it tells of itself.
+    Without consent, a custom part is a `StandIn` made from `described`, the plan's lock. `code` has
+    the files found so far; `parts` has what a lock keeps of each part: its place in the plan, the
+    keys given there, all settings, and its attributes.
     """
 
     def __init__(
@@ -297,14 +298,14 @@ class PartLoader:
         self.locked = described
 
     def read(self, seam: Seam, use: str, table: Mapping[str, Any], place: str) -> Part:
-        """A part of the user's own: loaded, or what stands in for it."""
+        """Load a custom part, or its stand-in."""
         what = f"use = {use!r} in {place}"
         file = find_code(use.partition(":")[0], self.folder)
         if self.consent is None:
             try:
                 cls: Any = _stand_in(seam, use, place, file, self.locked())
             except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise InputError(f"plan.lock: what it says of {what} can't be read") from error
+                raise InputError(f"plan.lock: the entry for {what} can't be read") from error
         else:
             self._allow(use, file)
             cls = load_class(use, what, self.folder, file)
@@ -313,25 +314,31 @@ class PartLoader:
         self.code[use] = file
         settings = read_record(cls, table, place)
         plain = plain_value(settings)
-        told = {
+        attributes = {
             name: plain_value(getattr(settings, name))
             for name in seam.tells
             if hasattr(settings, name) and name not in plain
         }
         self.parts.append(
-            {"place": place, "use": use, "given": list(table), "settings": plain, "tells": told}
+            {
+                "place": place,
+                "use": use,
+                "given": list(table),
+                "settings": plain,
+                "tells": attributes,
+            }
         )
         return Part(use, settings)
 
     def take(self, words: str, path: Path | None) -> None:
-        """Code that a part of ours runs for the plan, by the words with which the plan names it."""
+        """Register code that a built-in part runs for the plan, under the words of the plan."""
         file = code_file(words if path is None or " " in words else path.name, path)
         if self.consent is not None:
             self._allow(words, file)
         self.code[words] = file
 
     def _allow(self, use: str, file: CodeFile) -> None:
-        """Before it is run: it must be what was locked, and the user must want it."""
+        """Check that a file is the locked one, and ask for consent, before it runs."""
         locked = self.locked().get("outside_code", {}).get(use)
         if locked is not None and file.sha256 not in (None, locked):
             raise InputError(
@@ -345,13 +352,13 @@ class PartLoader:
 def _stand_in(
     seam: Seam, use: str, place: str, file: CodeFile, locked: Mapping[str, Any]
 ) -> type[StandIn]:
-    """A class with the locked settings for defaults, which tells what the part told of itself."""
+    """Make a class with the locked settings as defaults, and the locked attributes."""
     described = [each for each in locked.get(PARTS, ()) if each["place"] == place]
     known = next((each for each in described if each["use"] == use), None)
     if known is None:
         raise InputError(
             f"use = {use!r} in {place} is code ({file}), which this command does not run, and no "
-            "lock or run describes it; `chimera lock STUDY --allow-code` does"
+            "lock or run describes it; run `chimera lock STUDY --allow-code`"
         )
 
     def refuse(*_given: Any, **_named: Any) -> NoReturn:
@@ -362,7 +369,7 @@ def _stand_in(
         for name, hint in seam.tells.items()
         if name in known["tells"]
     }
-    # A key that the plan gave has no default here: without it, the plan is not the locked one.
+    # A key that the plan gave has no default here: a plan without it is not the locked one.
     defaults = {
         key: None if key in known["given"] else value for key, value in known["settings"].items()
     }
@@ -376,9 +383,11 @@ def _stand_in(
 def read_part(
     known: Mapping[str, type], table: Any, place: str, loader: PartLoader, seam: Seam
 ) -> Part:
-    """Read a table with `use = NAME`, where the name decides which other keys there are."""
+    """Read a part from a table with `use = NAME`, which decides the other keys."""
     if not isinstance(table, Mapping) or not isinstance(table.get("use"), str):
-        raise InputError(f"{place} needs use = NAME; known: {_listed(known)}, or 'module:Class'")
+        raise InputError(
+            f"{place} needs use = NAME; known: {_join_names(known)}, or 'module:Class'"
+        )
     use, settings = table["use"], {k: v for k, v in table.items() if k != "use"}
     if ":" in use:
         return loader.read(seam, use, settings, place)

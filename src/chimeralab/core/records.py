@@ -1,4 +1,4 @@
-"""What was observed: frozen rows that are never edited. Absent is None, never 0."""
+"""Records of observations: frozen, never edited. A missing value is None, never 0."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -7,14 +7,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A frozen row that turns into plain JSON values."""
+    """A frozen row that converts to JSON values."""
 
     def as_dict(self) -> dict[str, Any]:
         return {f.name: plain_value(getattr(self, f.name)) for f in fields(self)}
 
 
 def plain_value(value: Any) -> Any:
-    """A value as JSON has it: records and other dataclasses as tables of their fields."""
+    """Convert a value to JSON values; dataclasses become objects."""
     if isinstance(value, Record):
         return value.as_dict()
     if is_dataclass(value) and not isinstance(value, type):
@@ -28,10 +28,9 @@ def plain_value(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Call(Record):
-    """A tool that a message called, and what came back; None where the log does not say.
+    """A tool call and its result; fields that the log lacks are None.
 
-    ``arguments`` are as the log has them: an object or a text. ``error`` says whether the result
-    is one.
+    ``arguments`` are an object or a text, as in the log. ``error`` is whether the result is one.
     """
 
     name: str
@@ -42,11 +41,11 @@ class Call(Record):
 
 @dataclass(frozen=True, slots=True)
 class Turn(Record):
-    """One message of a conversation, in its place.
+    """One message of a conversation.
 
-    A message that nobody says (system, tool results, a bare tool call, the seed prompt) is kept
-    with ``spoken=False``: it holds its position but is no turn for the locked detector. The loop
-    detector also looks at the ``calls``.
+    System messages, tool results, bare tool calls and the seed prompt have ``spoken=False``: they
+    keep their position, but the locked detector does not judge them. The loop detector also looks
+    at the ``calls``.
     """
 
     text: str
@@ -59,7 +58,7 @@ class Turn(Record):
 
 @dataclass(frozen=True, slots=True)
 class Trajectory(Record):
-    """One conversation from its first message to its last."""
+    """One conversation."""
 
     id: str
     turns: tuple[Turn, ...]
@@ -69,7 +68,7 @@ class Trajectory(Record):
 
 @dataclass(frozen=True, slots=True)
 class Episode(Record):
-    """A span of adjacent collapsed turns, both ends included, counted from 1."""
+    """A run of adjacent collapsed turns; both ends are included and count from 1."""
 
     start: int
     end: int
@@ -83,7 +82,7 @@ class Episode(Record):
 class Evidence(Record):
     """Why a turn counts as collapsed: the earlier turn that it repeats.
 
-    ``similarity`` is None where the detector compared no vectors.
+    ``similarity`` is None if the detector does not compare vectors.
     """
 
     turn: int
@@ -94,7 +93,7 @@ class Evidence(Record):
 
 @dataclass(frozen=True, slots=True)
 class Caveat(Record):
-    """Something that a reader of a verdict should know, with how often it happened."""
+    """A warning about a verdict, with the number of occurrences."""
 
     code: str
     count: int
@@ -103,15 +102,15 @@ class Caveat(Record):
 
 @dataclass(frozen=True, slots=True)
 class Loop(Record):
-    """A stretch in which a conversation goes round in circles.
+    """A stretch of a conversation that repeats.
 
-    ``began``, ``noticed``, ``ended`` and ``repeats`` are positions of messages in the whole
-    conversation, from 1; ``ended`` is None while the loop goes on, and ``repeats`` are the earlier
-    messages that the one at ``noticed`` repeats. Only a ``verdict`` counts as looping; a ``notice``
-    is evidence that may be one. ``stream`` is ``all``, ``speaker:NAME`` or ``calls``.
+    ``began``, ``noticed``, ``ended`` and ``repeats`` are positions of messages, from 1.
+    ``ended`` is None while the loop continues; ``repeats`` are the earlier messages that
+    ``noticed`` repeats. Only the level ``verdict`` counts as looping; a ``notice`` is weaker
+    evidence. ``stream`` is ``all``, ``speaker:NAME`` or ``calls``.
 
-    ``echoes`` has a row for each message of the loop that repeats earlier ones of it: its position,
-    then theirs. It is None in a live guard and in what older versions stored.
+    ``echoes`` has, for each repeating message, its position and those of the messages it repeats.
+    It is None in a live guard.
     """
 
     level: str
@@ -129,7 +128,7 @@ class Loop(Record):
 
 @dataclass(frozen=True, slots=True)
 class TurnTrace(Record):
-    """All that the detector saw at one judged turn."""
+    """The detector's measurements at one judged turn."""
 
     turn: int
     position: int
@@ -148,10 +147,9 @@ class TurnTrace(Record):
 class Detection(Record):
     """The verdict on one conversation.
 
-    Turn numbers count the judged turns from 1; ``positions[n - 1]`` is where judged turn ``n``
-    stands in the whole conversation, again from 1. The loop detector looks at every message and at
-    tool calls, which are its ``steps``, and its ``loops`` speak of positions; without it,
-    ``looping`` is None.
+    Turn numbers count the judged turns from 1; ``positions[n - 1]`` is the position of judged turn
+    ``n`` in the whole conversation, also from 1. The ``steps`` of the loop detector are all
+    messages and tool calls, and its ``loops`` refer to positions; without it, ``looping`` is None.
     """
 
     id: str
@@ -180,28 +178,28 @@ class Detection(Record):
     loop_detector: Mapping[str, Any] | None = None
 
     def to_pandas(self) -> Any:
-        """The verdict as a pandas frame: one row, or a row per turn where there is a trace."""
+        """Convert to a pandas DataFrame: one row, or a row per turn with a trace."""
         from chimeralab.core.verdict_rows import verdict_frame  # noqa: PLC0415 - seldom needed
 
         return verdict_frame([self])
 
 
-# What logs call the two sides of a chat.
+# Names for the two sides of a chat.
 ROLES = dict.fromkeys(("user", "human", "customer", "client", "guest"), "user") | dict.fromkeys(
     ("assistant", "ai", "bot", "chatbot", "chatgpt", "gpt", "model", "agent"), "assistant"
 )
-# Roles whose messages are what a tool gave back.
+# Roles of tool results.
 RESULT_ROLES = frozenset(
     {"tool", "function", "function_response", "tool_response", "tool_result", "observation"}
 )
-# Roles whose messages are calls of a tool.
+# Roles of tool calls.
 CALL_ROLES = frozenset({"function_call", "tool_call"})
-# Roles whose messages nobody says.
+# Roles whose messages are not spoken.
 SILENT_ROLES = RESULT_ROLES | CALL_ROLES | {"system", "developer"}
 
 
 def normalize_role(name: str) -> str:
-    """The role in one spelling.
+    """Map the usual names of a role to one spelling.
 
     >>> normalize_role("Human"), normalize_role("gpt"), normalize_role("critic")
     ('user', 'assistant', 'critic')
@@ -211,5 +209,5 @@ def normalize_role(name: str) -> str:
 
 
 def role_of_turn(turn: Turn) -> str:
-    """The role of a turn; where it has none, that of the name of its speaker."""
+    """Return the role of a turn, or else the one that its speaker's name suggests."""
     return normalize_role(turn.role or turn.speaker or "")

@@ -1,13 +1,10 @@
-"""The words for what the detector found: as a fact once it is validated, as its mark before.
-
-Every sentence about a result is composed from one of the two records here.
-"""
+"""Wording of results: a validated detector reports facts, any other marks what it finds."""
 
 from typing import NamedTuple
 
 
 class ResultWords(NamedTuple):
-    """The forms that sentences about collapse are made of.
+    """The forms of "collapse" that sentences about results use.
 
     >>> for words in (FACT, MARK):
     ...     print(f"In A, 3 runs {words.were}; 2 have not {words.been}: no {words.event}.")
@@ -15,13 +12,13 @@ class ResultWords(NamedTuple):
     In A, 3 runs were marked as collapsed; 2 have not been marked as collapsed: no marked collapse.
     """
 
-    collapsed: str  # after a form of "to be", or behind a noun
+    collapsed: str  # after a form of "to be", or after a noun
     turns: str
     runs: str
-    event: str  # fits behind "a", "any" and "first"
-    was: str  # the verb of one in the past
-    were: str  # the verb of several
-    been: str  # the verb after "have" or "has"
+    event: str  # after "a", "any" or "first"
+    was: str  # past tense, singular
+    were: str  # past tense, plural
+    been: str  # after "have" or "has"
 
 
 FACT = ResultWords(

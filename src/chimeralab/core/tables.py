@@ -1,4 +1,4 @@
-"""Tables as JSON lines, CSV or Parquet: one way to read rows, and one way to write them."""
+"""Read and write tables as JSON Lines, CSV or Parquet."""
 
 import csv
 import json
@@ -14,23 +14,22 @@ from chimeralab.core.files import atomic_file, json_text
 Write = Callable[[Mapping[str, Any]], None]
 Columns = Mapping[str, type]
 
-# A spreadsheet takes a cell that starts like this for a formula and runs it.
+# Spreadsheets run a cell that starts like this as a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 ROWS_AT_ONCE = 4_096
 
 
-# The line of a row in its file (its number, in Parquet), and its cells by column.
+# The line of a row in its file (in Parquet its number), and its cells by column.
 TableRow = tuple[int, Mapping[str, Any]]
 
 
 def read_rows(
     path: Path, needed: Sequence[str] = (), *, kind: str | None = None
 ) -> Iterator[TableRow]:
-    """The rows of a table that has at least the ``needed`` columns.
+    """Yield the rows of a table, which must have the ``needed`` columns.
 
-    The ending of the file says what kind of table it is (``.csv``, ``.tsv``, ``.jsonl``,
-    ``.parquet``) unless ``kind`` does. CSV may be separated by commas, semicolons or tabs; a JSON
-    object may leave out a column that is not needed.
+    The kind of table is the file's suffix (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``) unless
+    ``kind`` is given. CSV may be separated by commas, semicolons or tabs.
     """
     kind = kind or path.suffix.lower()
     try:
@@ -46,7 +45,7 @@ def read_rows(
 def _read_csv(path: Path, needed: Sequence[str]) -> Iterator[TableRow]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         try:
-            # Spreadsheets of many countries write semicolons.
+            # Spreadsheets write semicolons in many locales.
             separator = max(",;\t", key=file.readline().count)
             file.seek(0)
             reader = csv.reader(file, strict=True, delimiter=separator)
@@ -110,11 +109,11 @@ _READERS: dict[str, Callable[[Path, Sequence[str]], Iterator[TableRow]]] = {
 def _check_columns(
     names: Sequence[str], needed: Iterable[str], path: Path, line: int | None = None
 ) -> None:
-    """Refuse columns that can't be told apart, and the lack of one that every row needs."""
-    doubled = next((name for name in names if name and names.count(name) > 1), None)
-    if doubled is not None:
+    """Reject duplicate column names and missing columns."""
+    duplicate = next((name for name in names if name and names.count(name) > 1), None)
+    if duplicate is not None:
         raise LogError(
-            str(path), f"two columns are called {doubled!r}; rename or drop one of them", line
+            str(path), f"two columns are called {duplicate!r}; rename or drop one of them", line
         )
     missing = next((name for name in needed if name not in names), None)
     if missing is not None:
@@ -126,19 +125,19 @@ def _check_columns(
 
 
 def check_table_name(path: Path) -> None:
-    """Refuse a file ending we can't write, before any work is done."""
+    """Reject a suffix that can't be written, before any work is done."""
     if path.suffix not in _WRITERS:
         known = ", ".join(_WRITERS)
         raise InputError(f"{path}: unknown kind of table {path.suffix!r}; known: {known}")
     if not path.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {path.parent}; make it first")
+        raise InputError(f"{path}: there is no folder {path.parent}; create it first")
 
 
 @contextmanager
 def open_table(path: Path, columns: Columns) -> Iterator[Write]:
-    """A function that writes one row; the ending of `path` chooses the format.
+    """Yield a function that writes one row; the suffix of `path` chooses the format.
 
-    CSV and Parquet hold the named columns; JSON lines hold each row as it is.
+    CSV and Parquet have the named columns; JSON Lines have each row as it is.
     """
     check_table_name(path)
     with atomic_file(path) as part, _WRITERS[path.suffix](part, columns) as write:
@@ -155,8 +154,8 @@ def _write_json_lines(path: Path, _columns: Columns) -> Iterator[Write]:
 def _write_csv(path: Path, columns: Columns) -> Iterator[Write]:
     def cell(value: Any) -> Any:
         value = _flat(value)
-        guarded = isinstance(value, str) and value.startswith(FORMULA_STARTS)
-        return "'" + value if guarded else value
+        is_formula = isinstance(value, str) and value.startswith(FORMULA_STARTS)
+        return "'" + value if is_formula else value
 
     with path.open("w", encoding="utf-8", newline="", errors="replace") as file:
         writer = csv.writer(file)
@@ -185,7 +184,7 @@ def write_parquet(path: Path | BinaryIO, columns: Columns) -> Iterator[Write]:
 
 
 def arrow_table(rows: Iterable[Mapping[str, Any]], columns: Columns) -> Any:
-    """Rows as an Arrow table with the named columns, as a Parquet file holds them."""
+    """Convert rows to an Arrow table with the named columns."""
     import pyarrow as pa  # noqa: PLC0415
 
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
@@ -202,7 +201,7 @@ _WRITERS: dict[str, Callable[[Path, Columns], AbstractContextManager[Write]]] = 
 
 
 def _flat(value: Any) -> Any:
-    """A value as one cell holds it: lists and objects as JSON, no half characters."""
+    """Convert a value to a cell: lists and objects to JSON, lone surrogates to U+FFFD."""
     if isinstance(value, list | tuple | dict):
         return json_text(value)
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Text of others, made safe to store and show: it can be read, does nothing, and holds no key."""
+"""Make untrusted text safe to store and show: escape control characters, redact secrets."""
 
 import os
 import re
@@ -8,20 +8,20 @@ from functools import lru_cache
 
 _LINE_ENDS = dict.fromkeys((0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029), "\n")
 _CONTROLS = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\t"), ord("\n")}
-# These turn the writing direction around, and could make a text read as another.
-_TURNING = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
-_SIGNS = {code: f"[U+{code:04X}]" for code in _CONTROLS | _TURNING} | _LINE_ENDS
+# Bidirectional controls can make a text display as another.
+_BIDI = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+_SIGNS = {code: f"[U+{code:04X}]" for code in _CONTROLS | _BIDI} | _LINE_ENDS
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
-# Shorter values are flags, numbers and placeholders; without them messages would be unreadable.
-_SHORTEST = 8
-# What one piece of a key may tell; public beginnings such as sk-proj- are shorter.
-_LONG_PIECE = 12
-_JOINTS = re.compile(r"[\W_]+")
+# Shorter values are flags, numbers and placeholders; redacting them would garble messages.
+_MIN_SECRET = 8
+# Longer fragments of a key are redacted; public prefixes such as sk-proj- are shorter.
+_MAX_FRAGMENT = 12
+_SEPARATORS = re.compile(r"[\W_]+")
 
 
 def escape_markdown(text: str) -> str:
-    """Text of others inside Markdown: one line, no markup, no new cells.
+    """Escape untrusted text for Markdown, on one line.
 
     >>> escape_markdown("a | b\\n*c*")
     'a \\\\| b \\\\*c\\\\*'
@@ -31,7 +31,7 @@ def escape_markdown(text: str) -> str:
 
 
 def replace_surrogates(text: str) -> str:
-    """The text with lone surrogates, which no encoder accepts, replaced by the sign for unknown.
+    """Replace lone surrogates, which can't be encoded, with U+FFFD.
 
     >>> replace_surrogates("fine"), replace_surrogates("half \\ud83d a pair")
     ('fine', 'half \ufffd a pair')
@@ -42,7 +42,7 @@ def replace_surrogates(text: str) -> str:
 
 
 def neutralize(text: str) -> str:
-    """The text with every character that acts instead of being seen replaced by its name.
+    """Replace control characters and bidirectional controls with their code points.
 
     >>> neutralize("\\x1b[31mred\\u202e\\r\\n")
     '[U+001B][31mred[U+202E]\\n'
@@ -51,19 +51,19 @@ def neutralize(text: str) -> str:
 
 
 def secrets(*names: str) -> dict[str, str]:
-    """The values in the environment that look like keys, or are called so, by their variable."""
+    """Return environment variables whose names suggest a secret, or are given."""
     return {
         name: value
         for name, value in os.environ.items()
-        if len(value) >= _SHORTEST and (name in names or _SECRET_NAME.search(name))
+        if len(value) >= _MIN_SECRET and (name in names or _SECRET_NAME.search(name))
     }
 
 
 def redact(text: str, keys: Mapping[str, str] | None = None) -> str:
-    """The text with every key of this environment, or each one given, replaced by its name.
+    """Replace the secrets of the environment, or the given ones, with their names.
 
-    So are long pieces of a key, with or without blanks, quotes or dashes inside: a server may echo
-    a key in two halves, or stream it letter by letter. A whole key is also found in base64,
+    Long fragments are redacted too, even with spaces, quotes or dashes inside: a server may echo a
+    key in two halves, or stream it letter by letter. A whole key is also found in base64,
     percent-encoded, and reversed.
 
     >>> redact("no such key: sk-very-secret-7", {"LAB_KEY": "sk-very-secret-7", "OTHER": "no"})
@@ -72,9 +72,9 @@ def redact(text: str, keys: Mapping[str, str] | None = None) -> str:
     '<LAB_KEY>, then <LAB_KEY>'
     """
     for name, value in (secrets() if keys is None else keys).items():
-        if len(value) >= _SHORTEST:
+        if len(value) >= _MIN_SECRET:
             text = f"<{name}>".join(_any_encoding(value).split(text))
-            text = _without_pieces(text, value, name)
+            text = _redact_fragments(text, value, name)
     return text
 
 
@@ -98,14 +98,14 @@ def _in_base64(data: bytes) -> Iterator[str]:
         yield from {own, own.translate(str.maketrans("+/", "-_"))}
 
 
-def _without_pieces(text: str, key: str, name: str) -> str:
-    """The text without the pieces of a key, found where nothing but letters and digits is left."""
-    core = _JOINTS.sub("", key)
-    # A path, an address or plain words are in many messages, and no piece of them is secret.
+def _redact_fragments(text: str, key: str, name: str) -> str:
+    """Redact fragments of a key, compared by letters and digits alone."""
+    core = _SEPARATORS.sub("", key)
+    # Paths, URLs and plain words occur in many messages, and their fragments are not secret.
     if not any(map(str.isdigit, core)) or key.startswith(("/", "~", ".")) or "://" in key:
         return text
-    size = min(_LONG_PIECE, max(_SHORTEST, len(core) // 3))
-    joined = _JOINTS.sub("", text)
+    size = min(_MAX_FRAGMENT, max(_MIN_SECRET, len(core) // 3))
+    joined = _SEPARATORS.sub("", text)
     pieces = {core[at : at + size] for at in range(len(core) - size + 1)}
     starts = {
         found.start()
@@ -119,7 +119,7 @@ def _without_pieces(text: str, key: str, name: str) -> str:
             runs[-1][1] = start + size
         else:
             runs.append([start, start + size])
-    places = [at for at, char in enumerate(text) if not _JOINTS.match(char)] if runs else []
+    places = [at for at, char in enumerate(text) if not _SEPARATORS.match(char)] if runs else []
     for start, end in reversed(runs):
         text = text[: places[start]] + f"<{name}>" + text[places[end - 1] + 1 :]
     return text

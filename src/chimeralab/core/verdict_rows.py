@@ -1,4 +1,4 @@
-"""Verdicts as rows of a table, and as a pandas frame: a row for each, or per turn with a trace."""
+"""Verdicts as table rows and pandas DataFrames: one row each, or one per turn with a trace."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -45,12 +45,12 @@ TURN_COLUMNS: Columns = {
     "lags": str,
     "same_speaker": float,
 }
-# What pandas calls a column that may lack values.
+# Pandas dtypes of columns with missing values.
 DTYPES = {int: "Int64", bool: "boolean", float: "float64"}
 
 
 def verdict_rows(detection: "Detection") -> Iterator[Mapping[str, Any]]:
-    """The verdict as table rows."""
+    """Yield the table rows of a verdict."""
     if detection.trace is not None:
         yield from ({"id": detection.id, **turn.as_dict()} for turn in detection.trace)
         return
@@ -68,14 +68,14 @@ def verdict_rows(detection: "Detection") -> Iterator[Mapping[str, Any]]:
 
 
 def verdict_frame(detections: Iterable["Detection"]) -> Any:
-    """The rows as a pandas frame, with a column for each field of the log."""
+    """Build a pandas DataFrame, with a column for each metadata field of the log."""
     require_extra("pandas")
-    import pandas as pd  # noqa: PLC0415 - large, and not part of the light install
+    import pandas as pd  # noqa: PLC0415 - large, and optional
 
     found = list(detections)
     traced = any(detection.trace is not None for detection in found)
     columns = dict(TURN_COLUMNS if traced else CONVERSATION_COLUMNS)
-    columns.pop("metadata", None)  # its fields have columns of their own
+    columns.pop("metadata", None)  # its fields have their own columns
     fields = dict.fromkeys(name for each in found for name in each.metadata if name not in columns)
     rows = [{**each.metadata, **row} for each in found for row in verdict_rows(each)]
     frame = pd.DataFrame(rows, columns=[*columns, *fields])

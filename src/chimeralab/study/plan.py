@@ -154,7 +154,7 @@ class Plan(Record):
 def read_plan(path: Path, loader: PartLoader, locked: Mapping[str, Any] | None = None) -> Plan:
     """Read a plan file. Whatever is wrong with it is said in one sentence, without any key."""
     try:
-        text = read_text(path, "a plan", most_bytes=LARGEST_PLAN)
+        text = read_text(path, "a plan", max_bytes=LARGEST_PLAN)
         return make_plan(tomllib.loads(text), loader, locked)
     except tomllib.TOMLDecodeError as error:
         raise InputError(redact(f"{path.name}: not valid TOML: {error}")) from error

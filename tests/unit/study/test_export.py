@@ -67,7 +67,7 @@ def test_exporting_again_replaces_what_was_there(done, tmp_path):
 
 def test_a_folder_that_can_not_be_made_is_named(done, tmp_path):
     (tmp_path / "out").write_text("in the way")
-    with pytest.raises(InputError, match="out can't be made"):
+    with pytest.raises(InputError, match="out can't be created"):
         export_study(done, "jsonl", tmp_path / "out")
 
 
