@@ -32,10 +32,10 @@ def test_a_text_of_known_names_passes_and_is_filled(
     text, filled = tmp_path / "text.md", tmp_path / "filled.md"
     text.write_text("Of {{ countRuns }} runs, loops collapsed in {{rateLoops}}.\n")
     ran = chimera("claims", text, "--study", study.path, "--fill", filled)
-    assert (ran.code, ran.out, "2 numbers of the study, 0 findings" in ran.err) == (0, "", True)
+    assert (ran.code, ran.out, "2 numbers resolved, 0 findings" in ran.err) == (0, "", True)
     assert filled.read_text().startswith("Of 24 runs, loops collapsed in ")
     assert "{{" not in filled.read_text()
-    assert "would write over" in chimera("claims", text, "--study", study.path, "--fill", text).err
+    assert "would overwrite" in chimera("claims", text, "--study", study.path, "--fill", text).err
 
 
 def test_an_unknown_name_is_listed_with_its_line_and_the_closest_one(

@@ -235,7 +235,7 @@ def test_a_column_that_is_not_there_is_named_beside_the_nearest_one(
 
 def test_one_cluster_is_said_to_have_no_interval(measure: Callable[..., Any]) -> None:
     shown = measure(RECALL).out
-    assert "one cluster has none" in shown
+    assert "there is only one cluster" in shown
     assert "too narrow" not in shown
 
 

@@ -145,7 +145,7 @@ def test_a_rule_of_another_kind_goes_through_all_steps_without_an_encoder(
     page = tmp_path / "page.html"
     shown = chimera("show", study, "--id", found[0]["id"], "--out", page)
     assert shown.code == 0
-    assert "the study's detector is code of mine.py, sha256 " in shown.err
+    assert "the detector of this study is code in mine.py, sha256 " in shown.err
     assert "Echo" not in page.read_text(encoding="utf-8")
 
 

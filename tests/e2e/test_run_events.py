@@ -119,14 +119,14 @@ def test_a_reader_that_leaves_does_not_stop_the_run(make_study):
         process.stdout.close()
         said = process.stderr.read()
     assert process.returncode == 0
-    assert "- takes no more events" in said
+    assert "no more events are written to -" in said
     assert "Traceback" not in said
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--events", "-", "--json"), "both write to standard output; name a file"),
+        (("--events", "-", "--json"), "both write to standard output; give --events a file"),
         (("--events", "/nowhere/at/all"), "/nowhere/at/all can't be written"),
     ],
 )

@@ -77,7 +77,7 @@ def test_first_of_two_with_one_id_is_shown_and_said(
 ) -> None:
     ran = show(write_log(tmp_path / "twice.jsonl", "run", "run"), "--id", "run")
     assert ran.code == 0
-    assert "2 conversations have the id 'run'; this is the first" in ran.err
+    assert "2 conversations have the id 'run'; showing the first" in ran.err
 
 
 def test_id_that_is_no_file_name_stays_in_the_folder(
@@ -107,14 +107,14 @@ def test_log_is_never_written_over(show: Callable[..., Any], log: Path) -> None:
     before = log.read_bytes()
     ran = show(log, "--id", "run-1", "--out", log)
     assert ran.code == 2
-    assert "a page is an .html file" in ran.err
+    assert "the file name must end in .html" in ran.err
     assert log.read_bytes() == before
 
 
 def test_missing_folder_is_named_before_any_work(show: Callable[..., Any], log: Path) -> None:
     ran = show(log, "--id", "run-1", "--out", "nowhere/page.html")
     assert ran.code == 2
-    assert "there is no folder nowhere" in ran.err
+    assert "folder nowhere does not exist" in ran.err
 
 
 def test_folder_is_not_taken_for_a_page(show: Callable[..., Any], log: Path) -> None:

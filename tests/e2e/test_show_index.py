@@ -68,7 +68,7 @@ def test_collapse_comes_after_loops_and_few_conversations_all_have_pictures(
 def test_of_many_conversations_those_that_are_stuck_have_pictures(
     show: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_module, "MOST_PICTURES", 1)
+    monkeypatch.setattr(index_module, "MAX_ILLUSTRATED", 1)
     talks = {"calm": TOPICS, "stuck": [LOOP] * 6, "also": [LOOP] * 7}
     assert show(write_logs(tmp_path / "logs", talks)).code == 0
     pictured = {
@@ -117,7 +117,7 @@ def test_an_index_is_replaced_by_a_newer_one_and_nothing_else_is(
 def test_too_many_conversations_name_the_way_out_and_leave_nothing(
     show: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_module, "MOST_PAGES", 2)
+    monkeypatch.setattr(index_module, "MAX_PAGES", 2)
     logs = write_logs(tmp_path / "logs", dict.fromkeys("abc", TOPICS))
     ran = show(logs, "--no-vectors")
     assert (ran.code, [path.name for path in tmp_path.iterdir()]) == (2, ["logs"])

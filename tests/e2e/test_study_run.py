@@ -103,7 +103,7 @@ def test_a_study_goes_from_plan_to_verdicts(tmp_path):
     locked = json.loads(chimera("lock", study.path, "--json"))
     done = json.loads(chimera("run", study.path, "--no-watch", "--json"))
     assert (done["complete"], done["locked"]) == (True, True)
-    assert "all as it was" in chimera("verify", study.path)
+    assert "no mismatch" in chimera("verify", study.path)
     chimera("export", study.path, "--out", tmp_path / "out")
     conversations = readers.read_all([tmp_path / "out" / "trajectories.jsonl"])
     assert [verdict.first_collapse_turn for verdict in detect_all(conversations)] == [5, 5]
@@ -130,7 +130,7 @@ def test_a_cost_limit_stops_cleanly_and_can_be_raised(tmp_path):
     study = make_study(tmp_path / "s", turns=20)
     told = chimera("run", study.path, "--no-watch", "--max-cost", "0.0001", code=1)
     assert "stopped: max_cost = 0.0001 is used up" in told
-    assert "2 conversations are left" in told
+    assert "2 conversations left" in told
     assert attempts(study).keys() == {"answered"}
     chimera("run", study.path, "--no-watch")
     assert attempts(study) == {"answered": 40}

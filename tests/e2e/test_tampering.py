@@ -334,7 +334,7 @@ def test_lock_verify_report_and_export_print_one_root_hash(
     assert root is not None
     locked = chimera("lock", study.path).out
     assert root in locked
-    assert "Publish hash and time" in locked
+    assert "Publish the hash and time" in locked
     assert f"root hash {root}" in chimera("verify", study.path).out
     assert root in chimera("report", study.path).err
     assert root in (study.path / "report" / "index.html").read_text(encoding="utf-8")
@@ -350,7 +350,7 @@ def test_quick_leaves_out_the_vectors_and_says_so(
     ran = chimera("verify", study.path, "--quick", "--json")
     assert ran.code == 0
     assert ran.json["unchecked"] == ["24 stored verdicts were not computed again (--quick)"]
-    assert "as far as it was checked" in chimera("verify", study.path, "--quick").out
+    assert "no mismatch in what was checked" in chimera("verify", study.path, "--quick").out
 
 
 def test_an_overwritten_encoder_is_found(

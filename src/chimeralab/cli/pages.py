@@ -1,7 +1,6 @@
-"""`chimera show`, `chimera report`, `chimera view`: conversations and studies as pages.
+"""`chimera show`, `chimera report` and `chimera view`: conversations and studies as pages.
 
-What draws or serves pages is imported when it is needed: it is slow, and a wrong name should be
-reported at once.
+Modules that draw or serve pages are slow to import, so they are imported where they are needed.
 """
 
 import contextlib
@@ -36,58 +35,60 @@ from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.detection.loops import DetectorPair, resolve_loops
-from chimeralab.detection.seam import Detector
 
-IDS_NAMED = 5
-# Enough to find a misspelt name; comparing with millions would take minutes.
-IDS_COMPARED = 10_000
+MAX_SUGGESTIONS = 5
+# Enough to find a misspelt id; comparing millions would take minutes.
+MAX_COMPARED = 10_000
 FOLDER = Path("conversations")
 PAGES = (".html", ".htm")
 OPEN_OPTION = click.option("--open", "open_it", is_flag=True, help="Open the page in the browser.")
 FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
-OPEN_ENCRYPTED = "open to the network: whoever has the address above sees what you see"
+OPEN_ENCRYPTED = "open to the network: anyone with the address above sees what you see"
 OPEN_UNENCRYPTED = (
-    "open to the network without TLS: everyone who can reach {} and overhears a "
-    "request can read what the pages show, and the token with which they could do all that "
-    "you can; give a certificate with --tls-cert, or leave --host out and use an SSH tunnel"
+    "open to the network without TLS: anyone who can listen on the way to {} can read the pages "
+    "and copy the token, which gives full access; use --tls-cert, or leave out --host and use an "
+    "SSH tunnel"
 )
 
 
 @click.command()
 @with_options(*LOG_OPTIONS)
-@click.option("--id", "wanted", metavar="ID", help="Which conversation, if there are several.")
+@click.option("--id", "wanted", metavar="ID", help="Show only this conversation.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     help="The .html file to write, or the folder for several conversations. Default: "
-    "conversation-ID.html, or conversations, in this folder.",
+    "conversation-ID.html or conversations/, in the current folder.",
 )
 @with_options(*WHICH_OPTIONS)
 @OPEN_OPTION
 @with_options(*DETECTOR_OPTIONS)
 def show(**options: Any) -> None:
-    """Draw a conversation as a page: what repeats, then the pictures, and every message.
+    """Write conversations as HTML pages: what repeats, charts, and every message.
 
-    The page is one HTML file that needs no network. Of several conversations, --id chooses one;
-    without it, a folder gets a page for each and an index of them, loops first. For a study without
-    --id, say where it stands.
+    A page is a single file that works offline. For several conversations, a folder gets a page for
+    each and an index, with loops first; --id selects one of them. For a study without --id, print
+    how far it has got.
+
+    \b
+    Examples:
+      chimera show logs/run.jsonl --id run-17 --open
+      chimera show logs/ --out pages
     """
-    asked = pop_detector(options)
-    judges, words = choose_judges(asked, options), FACT
+    detector = pop_detector(options)
+    judges, words = choose_judges(detector, options), FACT
     if options["out"] and options["wanted"] is not None:
         check_page_name(options["out"])
     if not is_study(options["paths"]):
         trajectories = with_progress(read_logs(options), "conversations")
     elif options["wanted"] is None:
-        print_standing(Path(options["paths"][0]))
+        print_study_status(Path(options["paths"][0]))
         return
     else:
-        changed = [*asked.changed, *(["detector"] if options["which"] != "both" else [])]
+        changed = [*detector.changed, *(["detector"] if options["which"] != "both" else [])]
         if changed:
-            raise InputError(f"a study is judged as its plan says: leave out --{changed[0]}")
-        trajectories, detector, words = stored_talks(Path(options["paths"][0]))
-        no_vectors = options["no_vectors"] and detector and detector.needs.lags
-        judges = DetectorPair(None if no_vectors else detector, resolve_loops(detector))
+            raise InputError(f"the plan of a study sets its detector: leave out --{changed[0]}")
+        trajectories, judges, words = open_study(Path(options["paths"][0]), options["no_vectors"])
         options["speaker"] = options["speaker"] or "all"
     several = False
     if options["wanted"] is None:
@@ -95,18 +96,19 @@ def show(**options: Any) -> None:
         first = list(islice(coming, 2))
         several, trajectories = len(first) > 1, chain(first, coming)
     if several:
-        path = draw_several(trajectories, judges, options)
+        path = write_pages(trajectories, judges, options)
     else:
-        path = draw_one(choose(trajectories, options["wanted"]), judges, words, options)
+        path = write_page(
+            find_conversation(trajectories, options["wanted"]), judges, words, options
+        )
     click.echo(str(path))
     if options["open_it"]:
         open_in_browser(path)
 
 
-def draw_one(
+def write_page(
     trajectory: Trajectory, judges: DetectorPair, words: ResultWords, options: dict[str, Any]
 ) -> Path:
-    """Write the page of a conversation; gives its path."""
     if options["out"]:
         check_page_name(options["out"])
     from chimeralab.embedding.encoder import open_encoder  # noqa: PLC0415
@@ -125,15 +127,15 @@ def draw_one(
     return path
 
 
-def draw_several(
+def write_pages(
     trajectories: Iterable[Trajectory], judges: DetectorPair, options: dict[str, Any]
 ) -> Path:
-    """Write a page for each conversation and an index of them; gives the path of the index."""
+    """Write a page per conversation and an index; return the path of the index."""
     folder: Path = options["out"] or FOLDER
     if folder.suffix.lower() in PAGES:
         raise InputError(
-            f"there are several conversations: choose one with --id (`chimera detect` lists them),"
-            f" or give --out the name of a folder, not of a page such as {folder}"
+            f"--out {folder} is one page, but there are several conversations: choose one with --id"
+            " (`chimera detect` lists them), or name a folder"
         )
     from chimeralab.embedding.encoder import open_encoder  # noqa: PLC0415
     from chimeralab.report.conversation import INDEX, write_index  # noqa: PLC0415
@@ -145,7 +147,7 @@ def draw_several(
         speaker=options["speaker"],
         open_encoder=partial(open_encoder, options["cache"]),
     )
-    say(f"{plural(conversations, 'conversation')}: {looping:,} in a loop, {collapsed:,} collapsed")
+    say(f"{plural(conversations, 'conversation')}: {looping:,} looping, {collapsed:,} collapsed")
     return folder / INDEX
 
 
@@ -154,8 +156,8 @@ def open_in_browser(path: Path) -> None:
         say(f"no browser could be started; open {path} yourself")
 
 
-def print_standing(path: Path) -> None:
-    """What is asked, whether it was locked, and how far each condition has come."""
+def print_study_status(path: Path) -> None:
+    """Print the question of a study, whether it is locked, and its progress by condition."""
     from chimeralab.study import Study, flow  # noqa: PLC0415
 
     study = Study(path)
@@ -164,64 +166,67 @@ def print_standing(path: Path) -> None:
     click.echo(sanitize(f"{about.name}: {about.question}" if about.question else about.name))
     click.echo(f"locked, sha256 {lock.sha256}" if lock else "not locked: exploratory")
     if not study.store_path.exists():
-        click.echo(f"{len(study.talks):,} conversations planned, none begun: `chimera run {path}`")
+        click.echo(f"{len(study.talks):,} conversations planned; to start, `chimera run {path}`")
         return
     with study.archive() as archive:
         out.print(summarize_flow(flow(archive), list(study.plan.conditions)))
 
 
-def stored_talks(path: Path) -> tuple[Iterator[Trajectory], Detector | None, ResultWords]:
-    """The conversations of a study, the detector of its plan, the words that its gate allows.
+def open_study(
+    path: Path, no_vectors: bool
+) -> tuple[Iterator[Trajectory], DetectorPair, ResultWords]:
+    """Load the conversations of a study, the detectors of its plan and the wording of its gate.
 
-    A detector whose code is not ours is left out: to show a conversation must not run it.
+    Third-party detectors are left out: showing a conversation must not run their code.
     """
     from chimeralab.rating.study_audit import reliability, scope_of  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
 
     study = Study(path)
-    words = scope_of(reliability(study)).words
-    settings: Any = study.plan.detector.settings
-    if isinstance(settings, StandIn):
-        say(f"loops alone are looked for: the study's detector is code of {settings.code}")
-    detector = None if isinstance(settings, StandIn) else settings
-    return study.trajectories(), detector, words
+    detector: Any = study.plan.detector.settings
+    if isinstance(detector, StandIn):
+        say(f"only loops are detected: the detector of this study is code in {detector.code}")
+        detector = None
+    skip = no_vectors and detector and detector.needs.lags
+    judges = DetectorPair(None if skip else detector, resolve_loops(detector))
+    return study.trajectories(), judges, scope_of(reliability(study)).words
 
 
-def choose(trajectories: Iterable[Trajectory], wanted: str | None) -> Trajectory:
-    """The conversation with this id, or the only one there is."""
+def find_conversation(trajectories: Iterable[Trajectory], wanted: str | None) -> Trajectory:
+    """Find the conversation with this id, or take the only one."""
     found: Trajectory | None = None
     matches = 0
     ids: list[str] = []
     for trajectory in trajectories:
-        if len(ids) < IDS_COMPARED:
+        if len(ids) < MAX_COMPARED:
             ids.append(trajectory.id)
         if wanted in (None, trajectory.id):
             matches += 1
             found = found or trajectory
     if not ids:
-        raise InputError("no conversation could be read there")
+        raise InputError("no conversation found")
     if found is None:
-        asked = wanted or ""
-        by_spelling = difflib.get_close_matches(asked, ids, IDS_NAMED)
-        holding = [one for one in ids if asked and asked.casefold() in one.casefold()]
-        close = list(dict.fromkeys([*by_spelling, *holding]))[:IDS_NAMED]
-        named = ", ".join(repr(sanitize(one)) for one in close or ids[:IDS_NAMED])
-        hint = f"did you mean {named}?" if close else f"there are {named}"
-        raise InputError(f"no conversation has the id {sanitize(asked)!r}; {hint}")
+        name = wanted or ""
+        similar = difflib.get_close_matches(name, ids, MAX_SUGGESTIONS)
+        similar += [each for each in ids if name and name.casefold() in each.casefold()]
+        close = list(dict.fromkeys(similar))[:MAX_SUGGESTIONS]
+        listed = ", ".join(repr(sanitize(each)) for each in close or ids[:MAX_SUGGESTIONS])
+        hint = f"did you mean {listed}?" if close else f"there are {listed}"
+        raise InputError(f"no conversation has the id {sanitize(name)!r}; {hint}")
     if matches > 1 and wanted is not None:
-        place = sanitize(found.source or "the log")
-        say(f"{matches:,} conversations have the id {wanted!r}; this is the first, of {place}")
+        source = sanitize(found.source or "the log")
+        say(f"{matches:,} conversations have the id {wanted!r}; showing the first, from {source}")
     return found
 
 
 def check_page_name(path: Path) -> None:
-    """Refuse a place we can't or shouldn't write to, before any work is done."""
+    """Reject a bad --out before any work is done."""
     if path.suffix.lower() not in PAGES:
-        raise InputError(f"{path}: a page is an .html file; give --out a name that ends so")
+        raise InputError(f"--out {path}: the file name must end in .html")
     if not path.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {path.parent}; make it first")
+        raise InputError(f"--out {path}: folder {path.parent} does not exist")
     if path.is_dir():
-        raise InputError(f"{path} is a folder; give --out another name")
+        raise InputError(f"--out {path} is a folder; choose another name")
 
 
 @click.command()
@@ -229,11 +234,11 @@ def check_page_name(path: Path) -> None:
 @OPEN_OPTION
 @JSON_OPTION
 def report(path: Path, open_it: bool, as_json: bool) -> None:
-    """Write the report of a study: STUDY/report/index.html, one file that needs no network.
+    """Write the report of a study to STUDY/report/index.html, a single file that works offline.
 
-    Works for self-play and for trials. Figures are written beside the page as SVG and PNG, tables
-    as CSV. Self-play without a verdict is judged first; nothing else in the study changes, and the
-    report can be rewritten at any time.
+    Figures (SVG, PNG) and tables (CSV) are written next to the page. Self-play conversations
+    without a verdict are judged first; nothing else in the study changes, and you can write the
+    report again at any time.
     """
     from chimeralab.report.files import write_report  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
@@ -246,11 +251,10 @@ def report(path: Path, open_it: bool, as_json: bool) -> None:
             study, lambda doing: status.update(sanitize(doing)), estimates=estimates
         )
     if as_json:
-        files = [str(file) for file in written.files]
         row = {
             "page": str(written.page),
             "glance": list(written.glance),
-            "files": files,
+            "files": [str(file) for file in written.files],
             "root": study.root,
         }
         click.echo(json_text(row))
@@ -269,22 +273,21 @@ def report(path: Path, open_it: bool, as_json: bool) -> None:
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="The address to listen at. Any but this machine's own is open to others.",
+    help="The address to listen on. Any other than this machine's own is open to the network.",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="Default: 8472, or a free one where that is used."
+    "--port", type=click.IntRange(0, 65535), help="Default: 8472, or a free port if it is taken."
 )
 @click.option("--no-open", is_flag=True, help="Don't open the browser.")
 @click.option("--allow-run", is_flag=True, help="Let the page start and pause runs of a study.")
 @click.option("--tls-cert", "certificate", type=FILE, help="Encrypt with this certificate (PEM).")
-@click.option(
-    "--tls-key", "key", type=FILE, help="The certificate's key, if it is in a file apart."
-)
+@click.option("--tls-key", "key", type=FILE, help="The key, if it is not in the certificate file.")
 def view(no_open: bool, paths: tuple[str, ...], **options: object) -> None:
-    """Browse logs and watch studies in the browser.
+    """Browse logs and follow studies in the browser.
 
-    PATH is a log, a folder of logs, a study, or a folder of studies; by default this folder. The
-    address that is printed holds a token: whoever has it sees what you see. Ctrl-C stops.
+    PATH is a log, a folder of logs, a study, or a folder of studies. Default: the current folder.
+    The printed address contains a token: anyone who has it sees what you see. Ctrl-C stops the
+    server.
     """
     from chimeralab.web.serving import (  # noqa: PLC0415
         Server,
@@ -296,13 +299,13 @@ def view(no_open: bool, paths: tuple[str, ...], **options: object) -> None:
     paths = paths or (".",)
     for path in paths:
         check_path(Path(path))
-    asked = ServerOptions(paths, **options)  # type: ignore[arg-type]
-    check_certificate(asked)
-    with contextlib.closing(Server(asked)) as server:
+    settings = ServerOptions(paths, **options)  # type: ignore[arg-type]
+    check_certificate(settings)
+    with contextlib.closing(Server(settings)) as server:
         click.echo(server.url)
-        if asked.is_open_to_others:
-            say(OPEN_ENCRYPTED if asked.certificate else OPEN_UNENCRYPTED.format(asked.host))
+        if settings.is_open_to_others:
+            say(OPEN_ENCRYPTED if settings.certificate else OPEN_UNENCRYPTED.format(settings.host))
         if not no_open:
-            # A browser that takes its time to start must not keep the server from answering it.
+            # In a thread: a browser that is slow to start must not block the server.
             threading.Thread(target=webbrowser.open, args=[server.url], daemon=True).start()
         server.serve()

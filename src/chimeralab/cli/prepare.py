@@ -1,4 +1,4 @@
-"""`chimera new`, `chimera check`, `chimera lock`: a plan is begun, validated and frozen."""
+"""`chimera new`, `chimera check` and `chimera lock`: create, validate and freeze a plan."""
 
 import asyncio
 import json
@@ -14,12 +14,12 @@ from chimeralab.study.folder import new_study, templates
 from chimeralab.study.forecast import Forecast, forecast, gate_in_words
 from chimeralab.study.subjects import FirstAnswer, ask_once, open_models
 
-# What answers faster than this is no model: its rate says nothing.
+# A faster answer does not come from a model, so its rate means nothing.
 MIN_SECONDS = 0.001
 PUBLISH = (
-    "Publish hash and time now, where you can't change them later: push a commit with plan.lock, "
-    "mail both to yourself, stamp the file (`ots stamp plan.lock`, OpenTimestamps), or register "
-    "them (OSF). `chimera verify STUDY --expect HASH` then shows that nothing was swapped since."
+    "Publish the hash and time now, where you can't change them later: push a commit with "
+    "plan.lock, mail both to yourself, timestamp the file (`ots stamp plan.lock`), or register "
+    "them (OSF). `chimera verify STUDY --expect HASH` then proves that nothing was swapped."
 )
 
 
@@ -30,34 +30,34 @@ PUBLISH = (
     type=click.Choice(list(templates())),
     default="selfplay",
     show_default=True,
-    help="selfplay: the embedded model, minutes; escape-velocity: three models, a night; "
-    "trial-…: a subject under stress.",
+    help="selfplay: the embedded model, takes minutes; escape-velocity: three models, takes a "
+    "night; trial-…: a subject under stress.",
 )
 def new(path: Path, template: str) -> None:
-    """Start a study: write a commented plan and its prompts into the folder STUDY."""
+    """Create a study: write a commented plan and its prompts into the new folder STUDY."""
     for written in new_study(path, template):
         click.echo(f"wrote {written}")
-    say(f"next: edit {path / 'plan.toml'}, then `chimera check {path}`")
+    say(f"next: edit {path / 'plan.toml'}, then run `chimera check {path}`")
 
 
 @click.command()
 @STUDY_ARGUMENT
-@click.option("--offline", is_flag=True, help="Do not contact the models.")
+@click.option("--offline", is_flag=True, help="Don't contact the models.")
 @CODE_OPTION
 @JSON_OPTION
 def check(path: Path, offline: bool, allow_code: bool | None, as_json: bool) -> None:
-    """Validate a plan, count its calls and tokens, estimate time and cost.
+    """Validate a plan, count its calls and tokens, and estimate time and cost.
 
-    It also checks that every model answers one short question.
+    Unless --offline is given, every model must also answer one short question.
     """
     study = Study(path, ask_consent(allow_code))
     study.check_lock()
 
-    async def first_answers() -> tuple[FirstAnswer, ...]:
+    async def ask_models() -> tuple[FirstAnswer, ...]:
         async with open_models(study.plan, study.path) as models:
             return await ask_once(models, study.plan.kind.agents(study.plan), time_it=True)
 
-    answers = () if offline else asyncio.run(first_answers())
+    answers = () if offline else asyncio.run(ask_models())
     expected = forecast(study.plan, answers)
     if as_json:
         models = [answer.as_dict() for answer in answers]
@@ -76,16 +76,18 @@ def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer
         table.add_row(load.model, *(f"{n:,}" for n in counts), _amount(load.cost))
     out.print(table)
     for answer in answers:
-        click.echo(sanitize(answered(answer)))
+        click.echo(sanitize(describe_answer(answer)))
     for name, memory in study.plan.kind.describe_agents(study.plan).items():
         click.echo(f"{name} {memory}")
     for name, subject in study.plan.models.items():
         if subject.revision:
-            click.echo(f"{name} is declared as revision {sanitize(subject.revision)}: not verified")
-    hours = "unknown" if expected.hours is None else f"about {expected.hours:.1f} h at the longest"
+            click.echo(
+                f"{name} declares revision {sanitize(subject.revision)}, which is not verified"
+            )
+    hours = "unknown" if expected.hours is None else f"at most about {expected.hours:.1f} h"
     click.echo(
         f"{expected.conversations:,} conversations, {expected.calls:,} calls "
-        f"(not counting retries), cost at most {_amount(expected.cost)}, time {hours}"
+        f"(without retries), cost at most {_amount(expected.cost)}, time {hours}"
     )
     for power in expected.gate:
         click.echo(gate_in_words(power))
@@ -95,13 +97,13 @@ def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer
         click.echo(f"note: {advice}")
 
 
-def answered(answer: FirstAnswer) -> str:
-    """That a model answers, as whom, and how fast."""
-    name = answer.reported_model or "(gives no name)"
-    said = f"{answer.model} answers as {name}, after {answer.seconds:.1f} s"
+def describe_answer(answer: FirstAnswer) -> str:
+    """Say under which name a model answers, and how fast."""
+    name = answer.reported_model or "(no name reported)"
+    text = f"{answer.model} answers as {name}, after {answer.seconds:.1f} s"
     if answer.again and answer.again > MIN_SECONDS:
-        said += f", and then {1 / answer.again:.1f} calls per second, one at a time"
-    return said
+        text += f", then {1 / answer.again:.1f} calls per second, one at a time"
+    return text
 
 
 def _amount(cost: float | None) -> str:
@@ -113,8 +115,8 @@ def _amount(cost: float | None) -> str:
 @CODE_OPTION
 @JSON_OPTION
 def lock(path: Path, allow_code: bool | None, as_json: bool) -> None:
-    """Freeze the plan, with every default, under one hash. Do this before the first run."""
-    from chimeralab import pipeline  # noqa: PLC0415 - to begin or check a plan needs none of it
+    """Freeze the plan, including every default, under a hash. Do this before the first run."""
+    from chimeralab import pipeline  # noqa: PLC0415 - slow to import
 
     study = Study(path, ask_consent(allow_code))
     locked = pipeline.lock(study)

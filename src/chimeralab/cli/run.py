@@ -1,7 +1,6 @@
-"""`chimera run`: the planned conversations, shown as they go.
+"""`chimera run`: run the planned conversations and show the progress.
 
-A run is shown live in a terminal, and as a line now and then elsewhere. Other programs get what
-happens as lines of JSON.
+A terminal gets a live display, a log file a line now and then, other programs JSON Lines.
 """
 
 import json
@@ -23,7 +22,7 @@ from rich.table import Table
 
 from chimeralab import pipeline
 from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, ask_consent
-from chimeralab.cli.terminal import err, out, sanitize, say, summarize_flow
+from chimeralab.cli.terminal import err, format_clock, out, sanitize, say, summarize_flow
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import plural
 from chimeralab.core.records import plain_value
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LINES = 30.0
 SECONDS_BETWEEN_TABLES = 5.0
-# Of the time that a long trial runs, at most one part in so many goes into its tables.
+# Tables take at most one part in 20 of the time of a long trial.
 SHARE_OF_TIME = 20
 RESAMPLES = 500
 STANDARD_OUTPUT = "-"
@@ -62,21 +61,25 @@ NAMES: dict[type, str] = {
 @click.command()
 @STUDY_ARGUMENT
 @click.option(
-    "--concurrency", type=click.IntRange(1), help="How many conversations to run at the same time."
+    "--concurrency", type=click.IntRange(1), help="Number of conversations to run at the same time."
 )
-@click.option("--max-cost", type=click.FloatRange(0), help="Stop the study at this cost.")
 @click.option(
-    "--max-hours", type=click.FloatRange(0, min_open=True), help="Stop this run after this time."
+    "--max-cost", type=click.FloatRange(0), help="Stop when the study has cost this much."
+)
+@click.option(
+    "--max-hours",
+    type=click.FloatRange(0, min_open=True),
+    help="Stop this run after this many hours.",
 )
 @click.option(
     "--watch/--no-watch",
     default=True,
-    help="Count collapsed conversations live, with up to 64 at once.",
+    help="Count collapsed conversations live (up to 64 at the same time).",
 )
 @click.option(
     "--events",
     metavar="FILE|-",
-    help="Append events to this file, one JSON object per line; - is standard output.",
+    help="Append events to this file as JSON Lines; - is standard output.",
 )
 @CODE_OPTION
 @JSON_OPTION
@@ -85,18 +88,20 @@ def run(
 ) -> None:
     """Run the planned conversations, or resume where an earlier run stopped.
 
-    Ctrl-C stops once the requests in flight are answered; a second one cancels them. The exit code
-    is 1 if conversations are left to run. The options apply to this run only.
+    Ctrl-C stops after the requests in flight; a second Ctrl-C cancels them. Exit code 1 means that
+    some conversations have still to run. The options apply to this run only.
     """
     if as_json and events == STANDARD_OUTPUT:
-        raise InputError("--json and --events - both write to standard output; name a file")
+        raise InputError(
+            "--json and --events - both write to standard output; give --events a file"
+        )
     study = Study(path, ask_consent(allow_code))
-    allow_keys(study.plan)  # here, as it can't ask while the run is shown
+    allow_keys(study.plan)  # before the live display, which would hide the question
     progress = RunProgress(trials=TrialMonitor(getattr(study.plan.own, "weights", None)))
-    with event_lines(events) as tell, showing(progress) as show:
+    with event_lines(events) as write_event, show_progress(progress) as show:
 
         def publish(news: News) -> None:
-            tell(news)
+            write_event(news)
             show(news)
 
         done = pipeline.run(study, RunOptions(**options), publish)
@@ -107,18 +112,17 @@ def run(
     else:
         out.print(summarize_flow(done.arms, list(study.plan.conditions)))
         if not done.locked:
-            click.echo("exploratory: this study was not locked before it was run")
+            click.echo("exploratory: the plan was not locked before the run")
         if done.stopped:
             click.echo(f"stopped: {sanitize(done.stopped)}")
         if not done.complete:
             left = plural(sum(arm.open for arm in done.arms), "conversation")
-            verb = "is" if left.startswith("1 ") else "are"
-            click.echo(f"{left} {verb} left; the same command goes on with them")
+            click.echo(f"{left} left; run the same command again to continue")
     raise click.exceptions.Exit(0 if done.complete else 1)
 
 
 class TrialMonitor:
-    """Keeps scored trials by arm. The table is computed again every few seconds at most."""
+    """Scored trials by arm, with a table that is recomputed every few seconds at most."""
 
     def __init__(self, weights: "MetricWeights | None" = None) -> None:
         self._weights = weights
@@ -126,28 +130,27 @@ class TrialMonitor:
         self._table = Table()
         self._due = 0.0
 
-    def take(self, row: "TrialRow") -> None:
-        """Take in the next trial of any session."""
+    def add(self, row: "TrialRow") -> None:
         self.arms[str(row.arm)].append(row)
 
     def table(self, width: int) -> Table:
-        """The three metrics of each arm, with intervals over the scenarios so far."""
-        from chimeralab.cli.measure import groups_table  # noqa: PLC0415 - as below
+        """Tabulate the metrics of each arm, with intervals over the scenarios so far."""
+        from chimeralab.cli.measure import groups_table  # noqa: PLC0415 - slow, and only for trials
 
         started = time.monotonic()
         if started >= self._due:
-            self._table = groups_table("arm", self.measured(), width)
+            self._table = groups_table("arm", self.measure(), width)
             now = time.monotonic()
             self._due = now + max(SECONDS_BETWEEN_TABLES, SHARE_OF_TIME * (now - started))
         return self._table
 
     def outdate(self) -> None:
-        """Have the next table computed again, as at the end of a run."""
+        """Force the next table to be recomputed, as at the end of a run."""
         self._due = 0.0
 
-    def measured(self) -> "dict[str, Metrics]":
-        """Everything that the trials of each arm say so far."""
-        # Imported here: most runs are of self-play, which needs none of it.
+    def measure(self) -> "dict[str, Metrics]":
+        """Compute the metrics of each arm so far."""
+        # Imported here: most runs are self-play and don't need it.
         import numpy as np  # noqa: PLC0415
 
         from chimeralab.trial.columns import columns_of  # noqa: PLC0415
@@ -162,7 +165,7 @@ class TrialMonitor:
 
 @dataclass
 class RunProgress:
-    """What a run has done so far, counted from its news."""
+    """Counts over the events of a run."""
 
     planned: RunStarted = field(default_factory=lambda: RunStarted(0, 0, 0, 0, 0, 0.0))
     talks_ended: int = 0
@@ -181,7 +184,7 @@ class RunProgress:
     started: float = field(default_factory=time.monotonic)
     trials: TrialMonitor = field(default_factory=TrialMonitor)
 
-    def take(self, news: News) -> None:
+    def add(self, news: News) -> None:
         match news:
             case RunStarted():
                 self.planned = news
@@ -202,7 +205,7 @@ class RunProgress:
                 self.paused += news.outcome == "paused"
                 self.talks_ended += news.outcome != "paused"
             case row if hasattr(row, "asked"):  # a TrialRow, slow to import
-                self.trials.take(row)
+                self.trials.add(row)
                 self.calls += row.asked
 
     @property
@@ -211,7 +214,7 @@ class RunProgress:
 
     @property
     def turns_left(self) -> int:
-        """Turns that may still come: not those of conversations that ended before their time."""
+        """Turns still to come, without those of conversations that ended early."""
         return self.planned.turns_missing - self.turns_given_up - self.turns_stored
 
     @property
@@ -225,28 +228,28 @@ class RunProgress:
         parts = [
             f"{self.planned.talks_ended + self.talks_ended:,}/{self.planned.talks:,} conversations",
             f"{self.turns_done:,}/{self.turns_done + self.turns_left:,} turns",
-            # A trial asks several questions per turn, most of them in forks.
+            # A trial makes several calls per turn.
             *([f"{self.calls / seconds:,.1f} calls/s"] if self.calls else []),
             f"{self.tokens / seconds:,.0f} tokens/s",
             f"cost {cost}",
-            # The gate is decided after the run: until then, every verdict is a mark.
+            # The gate is decided after the run; until then, verdicts are marks.
             *([f"{len(self.collapsed):,} {MARK.collapsed}"] if self.watched else []),
             *([plural(self.interventions, "intervention")] if self.interventions else []),
             *([plural(self.failed_attempts, "failed attempt")] if self.failed_attempts else []),
             *([f"{self.paused:,} paused"] if self.paused else []),
         ]
         left = self.seconds_left
-        return " · ".join(parts + ([f"{_clock(left)} left"] if left is not None else []))
+        return " · ".join(parts + ([f"{format_clock(left)} left"] if left is not None else []))
 
 
-def showing(progress: RunProgress) -> AbstractContextManager[Subscriber]:
-    """Take in news as they come, and show what they add up to."""
-    return _live(progress) if err.is_terminal else _lines(progress)
+def show_progress(progress: RunProgress) -> AbstractContextManager[Subscriber]:
+    """Show progress live in a terminal, or as lines elsewhere."""
+    return show_live(progress) if err.is_terminal else show_lines(progress)
 
 
 @contextmanager
-def _live(progress: RunProgress) -> Iterator[Subscriber]:
-    def picture() -> Group:
+def show_live(progress: RunProgress) -> Iterator[Subscriber]:
+    def render() -> Group:
         bar = ProgressBar(
             max(progress.turns_done + progress.turns_left, 1), progress.turns_done, width=60
         )
@@ -254,22 +257,22 @@ def _live(progress: RunProgress) -> Iterator[Subscriber]:
         arms = [progress.trials.table(err.width)] if progress.trials.arms else []
         return Group(bar, str(progress), *arms, *failure)
 
-    with Live(get_renderable=picture, console=err, refresh_per_second=4):
+    with Live(get_renderable=render, console=err, refresh_per_second=4):
         try:
-            yield progress.take
+            yield progress.add
         finally:
-            progress.trials.outdate()  # the last picture stays, and must show all that was done
+            progress.trials.outdate()  # the last display stays, so it must be complete
 
 
 @contextmanager
-def _lines(progress: RunProgress) -> Iterator[Subscriber]:
+def show_lines(progress: RunProgress) -> Iterator[Subscriber]:
     last = time.monotonic()
 
     def publish(news: News) -> None:
         nonlocal last
-        progress.take(news)
+        progress.add(news)
         if isinstance(news, AttemptFailed):
-            say(f"failed attempt at {progress.last_failure}")
+            say(f"failed attempt: {progress.last_failure}")
         if time.monotonic() - last >= SECONDS_BETWEEN_LINES or isinstance(news, RunStarted):
             last = time.monotonic()
             say(str(progress))
@@ -279,26 +282,15 @@ def _lines(progress: RunProgress) -> Iterator[Subscriber]:
         say(str(progress))
 
 
-def _clock(seconds: float) -> str:
-    """Hours, minutes and seconds.
-
-    >>> _clock(3_725.0)
-    '1:02:05'
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def line_of(news: News) -> dict[str, Any]:
-    """One piece of news as an object: a hook goes by the name of its point.
+    """Convert an event to the JSON object that --events writes.
 
     >>> line_of(TalkEnded("control/ledger-1/1", "completed", 12, None))["event"]
     'talk_ended'
     """
     if isinstance(news, Intervention):
         return {"event": NAMES[Intervention], "talk": news.talk, **news.event.as_dict()}
-    own = getattr(news, "as_event", None)  # of news that only one kind of study has
+    own = getattr(news, "as_event", None)  # events of one kind of study only
     if own is not None:
         line: dict[str, Any] = own()
         return line
@@ -307,10 +299,7 @@ def line_of(news: News) -> dict[str, Any]:
 
 @contextmanager
 def event_lines(target: str | None) -> Iterator[Subscriber]:
-    """A subscriber that appends a line for each piece of news; whoever stops reading stops nobody.
-
-    Every line is written out before the run goes on.
-    """
+    """Yield a subscriber that writes a line per event; a write error doesn't stop the run."""
     with ExitStack() as opened:
         if target is None:
             yield lambda news: None
@@ -320,7 +309,9 @@ def event_lines(target: str | None) -> Iterator[Subscriber]:
             try:
                 stream = opened.enter_context(Path(target).open("a", encoding="utf-8"))
             except OSError as error:
-                raise InputError(f"{target} can't be written ({error.strerror})") from error
+                raise InputError(
+                    f"--events {target} can't be written ({error.strerror})"
+                ) from error
 
         def publish(news: News) -> None:
             nonlocal stream
@@ -332,6 +323,6 @@ def event_lines(target: str | None) -> Iterator[Subscriber]:
                 stream.flush()
             except OSError as error:
                 stream = None
-                say(f"{target} takes no more events ({error.strerror}); the run goes on")
+                say(f"no more events are written to {target} ({error.strerror}); the run continues")
 
         yield publish

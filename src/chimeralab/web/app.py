@@ -1,4 +1,4 @@
-"""The app: what it was started on, the pages of each part, and the server beneath them."""
+"""The web application: what it shows, its routes, and the server that runs it."""
 
 import contextlib
 import socket
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from chimeralab.web.rating import RatingWorker
     from chimeralab.web.watch import StudyWatch
 
-HEADINGS = {403: "Not with this link", 404: "Not here"}
+HEADINGS = {403: "No access", 404: "Not found"}
 SECONDS_TO_CLOSE = 2
 
 
 class Site:
-    """What the server shows: the studies it was started on, and the logs."""
+    """The logs and studies that a server shows."""
 
     def __init__(self, paths: Sequence[str], *, allow_run: bool = False) -> None:
         self.allow_run = allow_run
@@ -45,7 +45,7 @@ class Site:
         self.rating_workers: list[RatingWorker] = []
         self.authenticators: list[Authenticator] = []
         folders = [folder for path in paths for folder in studies_at(Path(path))]
-        if folders:  # logs alone need no study
+        if folders:  # slow to import, and not needed for logs
             from chimeralab.web import rating, watch  # noqa: PLC0415
 
             self.studies = [watch.StudyWatch(n, path) for n, path in enumerate(folders, 1)]
@@ -55,13 +55,13 @@ class Site:
         self.scanner = LogScanner(rest, folders) if rest else None
 
     def menu(self) -> list[tuple[str, str]]:
-        """The parts of the site, each with its address and title."""
+        """List the parts of the site by address and title."""
         found = [("/logs", "Logs")] if self.has_logs else []
         return found + [(f"/study/{each.number}", each.name) for each in self.studies]
 
     @property
     def has_logs(self) -> bool:
-        """A folder of studies need not hold logs as well."""
+        """Whether to list logs; a folder of studies may contain none."""
         return self.scanner is not None and bool(self.scanner.read or not self.studies)
 
     @property
@@ -69,7 +69,7 @@ class Site:
         return [*([self.scanner] if self.scanner else []), *self.studies]
 
     def close_streams(self) -> None:
-        """End the streams to open pages, which would keep the server from stopping."""
+        """Close the event streams of open pages, which would block the shutdown."""
         talks = [feed for watch in self.studies for feed in watch.talk_feeds.values()]
         for feed in (*(part.feed for part in self._parts), *talks):
             feed.close()
@@ -84,12 +84,12 @@ class Site:
 
 
 def home(request: Request) -> Response:
-    """The only thing there is to see, or a list of them."""
+    """Show the only log table or study, or list them all."""
     site: Site = request.app.state.site
     if site.scanner and not site.studies:
         return logs.table(request)
     if not site.scanner and len(site.studies) == 1:
-        from chimeralab.web import study  # noqa: PLC0415 - it is loaded where there are studies
+        from chimeralab.web import study  # noqa: PLC0415 - slow to import
 
         request.path_params["study"] = 1
         return study.overview(request)
@@ -97,10 +97,10 @@ def home(request: Request) -> Response:
 
 
 def static(request: Request) -> Response:
-    """Style sheets and scripts, by name."""
+    """Serve a style sheet or script."""
     found = static_file(request.path_params["name"])
     if found is None:
-        raise HTTPException(404, "there is no such file")
+        raise HTTPException(404, "file not found")
     kind = "text/css" if found.suffix == ".css" else "text/javascript"
     return FileResponse(found, media_type=kind)
 
@@ -113,20 +113,20 @@ def error_page(request: Request, error: Exception) -> Response:
     if "text/html" not in request.headers.get("accept", ""):
         return PlainTextResponse(f"{reason}\n", status)
     back = "/rate" if is_rater(request) else "/"
-    heading = HEADINGS.get(status, "That did not work")
+    heading = HEADINGS.get(status, "Request failed")
     return page(request, "error.html", status=status, heading=heading, reason=reason, back=back)
 
 
 def server_error(request: Request, error: Exception) -> Response:
-    """What went wrong is for the terminal; the page says only that something did."""
-    return PlainTextResponse("something went wrong; the terminal says what\n", 500)
+    """Report a bug without details, which are logged to the terminal."""
+    return PlainTextResponse("internal error; see the terminal of the server\n", 500)
 
 
 def application(site: Site) -> Starlette:
-    """All pages of all parts."""
+    """Build the application with the routes of every part."""
 
     @contextlib.asynccontextmanager
-    async def alive(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         site.start()
         try:
             yield
@@ -135,7 +135,7 @@ def application(site: Site) -> Starlette:
 
     routes = [Route("/", home), Route("/static/{name}", static), *logs.ROUTES]
     if site.studies:
-        from chimeralab.web import raters, rating, study  # noqa: PLC0415 - as above
+        from chimeralab.web import raters, rating, study  # noqa: PLC0415 - slow to import
 
         routes += [*study.ROUTES, *rating.ROUTES, *raters.ROUTES]
     app = Starlette(
@@ -145,20 +145,20 @@ def application(site: Site) -> Starlette:
             ChimeraError: error_page,
             Exception: server_error,
         },
-        lifespan=alive,
+        lifespan=lifespan,
     )
     app.state.site = site
     return app
 
 
 class SafeProtocol(H11Protocol):
-    """Answers garbage with a plain 400 that carries the policy; no such thing reaches the app."""
+    """Answer malformed requests, which never reach the app, with a 400 under the same policy."""
 
     def send_400_response(self, msg: str) -> None:
-        ours = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+        policy = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
         plain = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
         for event in (
-            h11.Response(status_code=400, headers=[*plain, *ours], reason=b"Bad Request"),
+            h11.Response(status_code=400, headers=[*plain, *policy], reason=b"Bad Request"),
             h11.Data(data=msg.encode("ascii", "replace")),
             h11.EndOfMessage(),
         ):
@@ -167,7 +167,7 @@ class SafeProtocol(H11Protocol):
 
 
 class StreamingServer(uvicorn.Server):
-    """Ends the streams to open pages before it stops, or it would wait for them in vain."""
+    """A server that closes its event streams on shutdown instead of waiting for them."""
 
     def __init__(self, config: uvicorn.Config, close_streams: Callable[[], None]) -> None:
         super().__init__(config)
@@ -179,10 +179,10 @@ class StreamingServer(uvicorn.Server):
 
 
 def run_server(server: Server) -> None:
-    """Show what the server was started on, behind its checks, until the user stops it."""
-    asked = server.options
-    site = Site(asked.paths, allow_run=asked.allow_run)
-    names = AllowedHosts(asked.host, server.port, secure=asked.certificate is not None)
+    """Serve the site behind the security middleware until interrupted."""
+    options = server.options
+    site = Site(options.paths, allow_run=options.allow_run)
+    names = AllowedHosts(options.host, server.port, secure=options.certificate is not None)
     config = uvicorn.Config(
         SecurityMiddleware(
             application(site), names, [owner_auth(server.token), *site.authenticators]
@@ -193,7 +193,7 @@ def run_server(server: Server) -> None:
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=SECONDS_TO_CLOSE,
-        ssl_certfile=str(asked.certificate) if asked.certificate else None,
-        ssl_keyfile=str(asked.key) if asked.key else None,
+        ssl_certfile=str(options.certificate) if options.certificate else None,
+        ssl_keyfile=str(options.key) if options.key else None,
     )
     StreamingServer(config, site.close_streams).run(sockets=[server.socket])

@@ -1,7 +1,7 @@
-"""What changes on open pages: patches that the server sends, and the browser puts in as text.
+"""Live updates of open pages by server-sent events.
 
-A patch names a place of a page (`data-live`) and says what stands there now. It carries text, a
-class or a number, never markup, so that nothing a model wrote can become more than words.
+A patch names an element (`data-live`) and its new text, class or value. It never carries markup, so
+model output stays text.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from starlette.responses import StreamingResponse
 from chimeralab.core.text import neutralize
 
 Patch = dict[str, Any]
-# So often is something sent that no page needs, to notice a browser that has gone.
-SECONDS_OF_SILENCE = 15.0
-# A page that does not keep up misses lines of a list rather than filling our memory.
-MOST_LINES = 500
+# A keep-alive comment detects browsers that are gone.
+KEEP_ALIVE_SECONDS = 15.0
+# A slow page misses lines rather than filling up memory.
+MAX_LINES = 500
 
 
 def patch(place: str, text: object = None, **more: Any) -> Patch:
-    """What stands at a place now: its text, and if need be its `look` (class), `value`, `path`.
+    """Make a patch for an element: its text, and optionally `look` (class), `value` or `path`.
 
     >>> patch("turns", 7, look="busy")
     {'place': 'turns', 'text': '7', 'look': 'busy'}
@@ -30,12 +30,12 @@ def patch(place: str, text: object = None, **more: Any) -> Patch:
 
 
 def lines(place: str, *added: dict[str, str]) -> Patch:
-    """Lines to be put at the end of a list."""
+    """Make a patch that appends lines to a list."""
     return {"place": place, "lines": list(added)}
 
 
 class Listener:
-    """An open page: what it has not been told yet, the newest patch of each place."""
+    """Pending patches of an open page, merged by element."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, Patch] = {}
@@ -44,7 +44,7 @@ class Listener:
     def add(self, patches: Iterable[Patch]) -> None:
         for each in patches:
             before = self.waiting.get(each["place"], {})
-            kept = [*before.get("lines", ()), *each.get("lines", ())][-MOST_LINES:]
+            kept = [*before.get("lines", ()), *each.get("lines", ())][-MAX_LINES:]
             self.waiting[each["place"]] = {**before, **each, **({"lines": kept} if kept else {})}
         self.awake.set()
 
@@ -55,7 +55,7 @@ class Listener:
 
 
 class Feed:
-    """Hands patches from whoever works (in any thread) to every open page."""
+    """Publish patches from any thread to every open page."""
 
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
@@ -67,23 +67,23 @@ class Feed:
         return bool(self._listeners)
 
     def publish(self, patches: Iterable[Patch]) -> None:
-        """Tell all pages."""
-        told = list(patches)
-        if told and self._loop and self._listeners:
-            self._loop.call_soon_threadsafe(self._tell, told)
+        pending = list(patches)
 
-    def _tell(self, patches: list[Patch]) -> None:
-        for each in self._listeners:
-            each.add(patches)
+        def deliver() -> None:
+            for each in self._listeners:
+                each.add(pending)
+
+        if pending and self._loop and self._listeners:
+            self._loop.call_soon_threadsafe(deliver)
 
     def close(self) -> None:
-        """End every stream, as the server stops; pages try again by themselves."""
+        """End every stream as the server stops; pages reconnect by themselves."""
         self._closed = True
         for each in self._listeners:
             each.awake.set()
 
     def stream(self, snapshot: Callable[[], Iterable[Patch]]) -> StreamingResponse:
-        """The response that keeps a page up to date; it starts with how things stand."""
+        """Stream updates to a page, starting with a snapshot."""
         self._loop = asyncio.get_running_loop()
         return StreamingResponse(self._messages(snapshot), media_type="text/event-stream")
 
@@ -91,16 +91,15 @@ class Feed:
         listener = Listener()
         self._listeners.add(listener)
         try:
-            so_far = await asyncio.to_thread(lambda: list(snapshot()))
-            # What was told meanwhile is newer than what stood when that was looked up.
-            meanwhile = listener.take()
-            listener.add([*so_far, *meanwhile])
+            current = await asyncio.to_thread(lambda: list(snapshot()))
+            # Patches that arrived meanwhile are newer than the snapshot.
+            listener.add([*current, *listener.take()])
             while not self._closed:
                 if patches := listener.take():
                     yield f"data: {json.dumps(patches)}\n\n"
                 try:
-                    await asyncio.wait_for(listener.awake.wait(), SECONDS_OF_SILENCE)
+                    await asyncio.wait_for(listener.awake.wait(), KEEP_ALIVE_SECONDS)
                 except TimeoutError:
-                    yield ": still here\n\n"
+                    yield ": keep-alive\n\n"
         finally:
             self._listeners.discard(listener)

@@ -1,4 +1,4 @@
-"""The pages about logs: a table of conversations, and one conversation with its evidence."""
+"""Pages about logs: the table of conversations, and a conversation with its evidence."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,19 +16,19 @@ from chimeralab.report.listing import COLUMNS, NO_LOOP, ColumnHeading
 from chimeralab.web.log_index import ORDERS, PAGE, LogScanner, Query, pages_of
 from chimeralab.web.pages import JudgedConversation, draw_picture, page, show_conversation
 
-# Words are read from the left; of numbers, the largest are asked for first.
-LARGEST_FIRST = frozenset({"messages", "share"})
+# Columns whose first click sorts in descending order.
+DESCENDING_FIRST = frozenset({"messages", "share"})
 
 
 def get_scanner(request: Request) -> LogScanner:
     scanner: LogScanner | None = request.app.state.site.scanner
     if scanner is None:
-        raise HTTPException(404, "this server shows no logs")
+        raise HTTPException(404, "this server was started without logs")
     return scanner
 
 
 def parse_query(params: Mapping[str, str]) -> Query:
-    """The query that an address stands for; what it can't mean is left out."""
+    """Parse the parameters of an address; ignore invalid values."""
     fields = {
         name.removeprefix("field."): value
         for name, value in params.items()
@@ -49,10 +49,9 @@ def parse_query(params: Mapping[str, str]) -> Query:
 
 
 def address(params: Mapping[str, str], path: str = "/logs", **changed: Any) -> str:
-    """The table with some of its parameters changed; without the token, which is a cookie by now.
+    """Build an address with some parameters changed, without the token, which is now a cookie.
 
-    A conversation is given those of the table that led to it, so that its neighbours are those of
-    the table, and the way back leads to the same page.
+    Conversations carry the parameters of their table, for their neighbours and the way back.
 
     >>> address({"q": "a b", "page": "3"}, page=None, sort="share")
     '/logs?q=a+b&sort=share'
@@ -65,14 +64,14 @@ def address(params: Mapping[str, str], path: str = "/logs", **changed: Any) -> s
 def headings(params: Mapping[str, str], query: Query) -> Iterator[ColumnHeading]:
     for name, title in COLUMNS.items():
         now = query.sort == name
-        down = not query.descending if now else name in LARGEST_FIRST
+        down = not query.descending if now else name in DESCENDING_FIRST
         href = address(params, sort=name, order="down" if down else "up", page=None)
         state = ("descending" if query.descending else "ascending") if now else None
         yield name, title, href, state
 
 
 def table(request: Request) -> Response:
-    """The conversations that are asked for, a page of them."""
+    """Show a page of the table of conversations."""
     scanner, params = get_scanner(request), dict(request.query_params)
     query = parse_query(params)
     rows, total = scanner.index.find(query)
@@ -103,24 +102,24 @@ def table(request: Request) -> Response:
 
 
 async def events(request: Request) -> Response:
-    """Rows as they are judged."""
+    """Stream rows as they are judged."""
     scanner = get_scanner(request)
     return scanner.feed.stream(scanner.snapshot)
 
 
 def load_conversation(request: Request) -> JudgedConversation:
-    """The conversation that an address is about."""
+    """Load the conversation of a request with its verdict."""
     n = request.path_params["n"]
     trajectory, detection = get_scanner(request).index.get(n) or (None, None)
     if trajectory is None or detection is None:
-        raise HTTPException(404, f"there is no conversation {n} here (yet)")
+        raise HTTPException(404, f"conversation {n} does not exist, or is not read yet")
     by_vectors = detection.detector["name"] is not None
     judges = DetectorPair(LOCKED if by_vectors else None, LOOPS)
     return JudgedConversation(trajectory, detection, judges, FACT, f"/logs/{n}")
 
 
 def conversation(request: Request) -> Response:
-    """One conversation, with the way back and to its neighbours in the table that led to it."""
+    """Show a conversation, with links to its neighbours in the table and back."""
     shown, params = load_conversation(request), dict(request.query_params)
     index = get_scanner(request).index
     *neighbours, number = index.place(request.path_params["n"], parse_query(params))

@@ -1,7 +1,6 @@
-"""How a page of the app is made: a template in the frame that all of them share.
+"""Rendering: templates in the frame of the app, and the page of a conversation.
 
-The page of a conversation is the same for logs and studies. It takes no time by itself; its
-pictures are drawn when the browser asks for them.
+Charts are slow to draw, so a page only links to them.
 """
 
 import threading
@@ -21,20 +20,17 @@ from chimeralab.report.page import TEMPLATES, environment, render
 
 HERE = Path(__file__).parent
 PAGES = environment(HERE / "templates", RATING)
-# The style sheets of every page that we write.
+# Style sheets shared with written reports.
 SHEETS = [TEMPLATES / "page.css", TEMPLATES / "report.css", RATING / "rating.css"]
-# One text after another: the encoder keeps what it has computed in a memory of its own.
+# The encoder is not thread-safe: it has a cache.
 ENCODING = threading.Lock()
 
 Trail = dict[str, str | None]
-"""Where a page belongs: the way `back` under its `title`, and the addresses `before`, `after`."""
+"""Navigation of a page: the link `back` with its `title`, and its neighbours `before`, `after`."""
 
 
 def page(request: Request, template: str, *, status: int = 200, **content: Any) -> HTMLResponse:
-    """Fill a template that extends `app.html`.
-
-    The frame shows where else one can go, unless the visitor was invited to rate alone.
-    """
+    """Render a template that extends `app.html`; raters get no menu."""
     menu = [] if is_rater(request) else request.app.state.site.menu()
     here = request.url.path
     html = render(template, pages=PAGES, frame="app.html", menu=menu, here=here, **content)
@@ -42,24 +38,24 @@ def page(request: Request, template: str, *, status: int = 200, **content: Any) 
 
 
 def is_rater(request: Request) -> bool:
-    """Whether whoever asks may do nothing but rate; nobody else than the owner may do more."""
+    """Whether the visitor is restricted to rating, as everyone but the owner is."""
     visitor = request.scope.get("visitor")
     return visitor is None or visitor.kind != "owner"
 
 
 def static_file(name: str) -> Path | None:
-    """The file behind `/static/NAME`; nothing but what is listed or lies in our folder."""
+    """Look up the file for `/static/NAME` in the list of our own files."""
     ours = [path for path in (HERE / "static").iterdir() if path.suffix in (".css", ".js")]
     return {path.name: path for path in (*ours, *SHEETS)}.get(name)
 
 
 def trail_to(study: int, name: str) -> Trail:
-    """The way back to the page of a study."""
+    """Make the navigation of a page that belongs to a study."""
     return {"back": f"/study/{study}", "title": name, "before": None, "after": None}
 
 
 class LinkedFigure(NamedTuple):
-    """A figure behind an address, for a wide screen and for a phone."""
+    """A figure by address, for wide and narrow screens."""
 
     wide: str
     narrow: str | None
@@ -68,7 +64,7 @@ class LinkedFigure(NamedTuple):
 
 
 class JudgedConversation(NamedTuple):
-    """A judged conversation, how it was judged, and where its pictures are to be had."""
+    """A conversation with its verdict, detectors, wording, and the address of its figures."""
 
     trajectory: Trajectory
     detection: Detection
@@ -78,9 +74,8 @@ class JudgedConversation(NamedTuple):
 
 
 def show_conversation(request: Request, shown: JudgedConversation, trail: Trail) -> Response:
-    """Evidence first, then the pictures and every message."""
-    # Drawing takes a while to import, and the table must not wait for it.
-    from chimeralab.report import conversation as drawing  # noqa: PLC0415
+    """Show the evidence, the figures, and every message."""
+    from chimeralab.report import conversation as drawing  # noqa: PLC0415 - slow to import
 
     trajectory, detection, judges, words, pictures = shown
     content = drawing.conversation_page(trajectory, detection, judges, words)
@@ -96,16 +91,15 @@ def show_conversation(request: Request, shown: JudgedConversation, trail: Trail)
         figures["heat_map"] = LinkedFigure(
             f"{pictures}/heat-map.svg",
             None,
-            f"Heat map that compares {detection.turns:,} judged turns with one another, dark where "
-            "two are similar.",
+            f"Heat map of the similarity of {detection.turns:,} judged turns; dark means similar.",
             [drawing.map_caption(detection, 1, words)],
         )
     return page(request, "conversation.html", **content, **figures, trail=trail)
 
 
 def draw_picture(shown: JudgedConversation, name: str) -> Response:
-    """A picture of a conversation."""
-    from chimeralab.embedding.encoder import default_encoder  # noqa: PLC0415 - as above
+    """Draw a figure of a conversation as SVG."""
+    from chimeralab.embedding.encoder import default_encoder  # noqa: PLC0415 - slow to import
     from chimeralab.report import conversation as drawing  # noqa: PLC0415
     from chimeralab.report.charts.timeline import compare_turns  # noqa: PLC0415
 
@@ -119,6 +113,6 @@ def draw_picture(shown: JudgedConversation, name: str) -> Response:
             vectors = default_encoder().encode(texts).vectors
         figure = drawing.heat_map_figure(shown.detection, compare_turns(vectors))
     if figure is None:
-        raise HTTPException(404, "there is no such picture of this conversation")
+        raise HTTPException(404, "this conversation has no such figure")
     drawn = figure.narrow if name == "timeline-narrow" and figure.narrow else figure.wide
     return Response(str(drawn), media_type="image/svg+xml")

@@ -1,4 +1,4 @@
-"""Starting the server: the address is told first, and everything else comes after."""
+"""Server start-up: bind the port and print the address before anything slow is imported."""
 
 import contextlib
 import errno
@@ -13,7 +13,7 @@ from secrets import token_urlsafe
 
 from chimeralab.core.errors import InputError
 
-# Tried first, so that an address can be found again; another one is taken where it is in use.
+# Tried first, to keep addresses stable; if it is taken, any free port is used.
 PORT = 8472
 BACKLOG = 128
 SECONDS_TO_SEARCH = 0.5
@@ -21,7 +21,7 @@ SECONDS_TO_SEARCH = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How a server is to be reached, and what it may do."""
+    """Options of `chimera view`."""
 
     paths: Sequence[str]
     host: str = "127.0.0.1"
@@ -36,7 +36,7 @@ class ServerOptions:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can get there.
+    """Whether only this machine can reach an address.
 
     >>> is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -47,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 
 def studies_at(path: Path) -> list[Path]:
-    """The study at a path, or the studies in a folder, at any depth."""
+    """Find the study at a path, or all studies in a folder, at any depth."""
     if (path / "plan.toml").is_file():
         return [path]
     found = []
@@ -59,53 +59,49 @@ def studies_at(path: Path) -> list[Path]:
     return found
 
 
-class _TakesTooLong(Exception):
-    """There is so much to look at that the server may as well start."""
-
-
 def check_path(path: Path) -> None:
-    """Refuse a path without anything to show, as far as a short look can tell."""
+    """Reject a path with nothing to show, as far as a search of half a second can tell."""
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
     if not path.is_dir() or (path / "plan.toml").is_file():
         return
-    from chimeralab.readers.logs import logs_at  # noqa: PLC0415 - a study needs no formats
+    from chimeralab.readers.logs import logs_at  # noqa: PLC0415 - slow to import
 
     end = time.monotonic() + SECONDS_TO_SEARCH
 
-    def passed_over(_: str) -> None:
+    def check_time(_: str) -> None:
         if time.monotonic() > end:
-            raise _TakesTooLong
+            raise TimeoutError
 
     try:
-        next(logs_at(str(path), passed_over), None)
-    except _TakesTooLong:
+        next(logs_at(str(path), check_time), None)
+    except TimeoutError:
         return
     except InputError as error:
         if not studies_at(path):
             raise InputError(f"{error}, and no study (a folder with plan.toml)") from None
 
 
-def check_certificate(asked: ServerOptions) -> None:
-    """Refuse a certificate that can't be used, before an address is told that nobody could open."""
-    if asked.certificate is None:
-        if asked.key:
-            raise InputError("--tls-key is of no use without --tls-cert")
+def check_certificate(options: ServerOptions) -> None:
+    """Reject an unusable certificate before an address is printed."""
+    if options.certificate is None:
+        if options.key:
+            raise InputError("--tls-key needs --tls-cert")
         return
-    import ssl  # noqa: PLC0415 - few need it
+    import ssl  # noqa: PLC0415 - rarely needed
 
     try:
-        # An empty password keeps it from asking for one in the middle of a start.
+        # Without a password argument, OpenSSL would prompt for one.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
-            asked.certificate, asked.key, password=""
+            options.certificate, options.key, password=""
         )
     except OSError as error:
-        key = f"with the key in {asked.key}" if asked.key else "without --tls-key"
-        # What OpenSSL says is for those who write it.
+        key = f"with the key in {options.key}" if options.key else "without --tls-key"
+        # OpenSSL's own messages don't help users.
         why = "" if isinstance(error, ssl.SSLError) else f" ({error.strerror})"
         raise InputError(
-            f"--tls-cert {asked.certificate} can't be used {key}{why}; "
-            "both have to be PEM files that belong together, the key without a password"
+            f"--tls-cert {options.certificate} can't be used {key}{why}; "
+            "they must be matching PEM files, and the key must have no password"
         ) from None
 
 
@@ -114,7 +110,7 @@ def new_token() -> str:
 
 
 class Server:
-    """A port that is taken before anything slow is imported: whoever connects early waits."""
+    """A server whose port is open before anything slow is imported; early requests wait."""
 
     def __init__(self, options: ServerOptions) -> None:
         self.options = options
@@ -124,7 +120,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The address with its token."""
+        """The address, including the token."""
         host, certificate = self.options.host, self.options.certificate
         if host in ("0.0.0.0", "::"):  # noqa: S104 - the user asked for it
             host = socket.gethostname() if certificate else _own_address(self.socket.family)
@@ -133,7 +129,7 @@ class Server:
         return f"{scheme}://{name}:{self.port}/?token={self.token}"
 
     def serve(self) -> None:
-        """Answer until the user stops it."""
+        """Serve requests until interrupted."""
         from chimeralab.web.app import run_server  # noqa: PLC0415 - slow to import
 
         run_server(self)
@@ -142,37 +138,37 @@ class Server:
         self.socket.close()
 
 
-def bind_socket(asked: ServerOptions) -> socket.socket:
-    """Take the port that is wanted, or else the usual one or any."""
-    wanted = [PORT, 0] if asked.port is None else [asked.port]
-    for port in wanted:
+def bind_socket(options: ServerOptions) -> socket.socket:
+    """Bind the given port, or by default the usual one or any."""
+    ports = [PORT, 0] if options.port is None else [options.port]
+    for port in ports:
         try:
             family, _, _, _, address = socket.getaddrinfo(
-                asked.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+                options.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
-            made = socket.socket(family)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(address)
-            made.listen(BACKLOG)
+            bound = socket.socket(family)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            bound.listen(BACKLOG)
         except socket.gaierror:
-            raise InputError(f"--host {asked.host!r}: there is no such address") from None
+            raise InputError(f"--host {options.host!r}: address not found") from None
         except (OSError, OverflowError) as error:
-            if port != wanted[-1]:
+            if port != ports[-1]:
                 continue
             if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-                reason = "another program uses it; choose another, or leave --port out"
+                reason = "it is in use; choose another port, or leave out --port"
             else:
                 reason = getattr(error, "strerror", None) or str(error)
-            raise InputError(f"{asked.host} port {port} can't be used: {reason}") from None
-        return made
+            raise InputError(f"{options.host} port {port} can't be used: {reason}") from None
+        return bound
     raise AssertionError
 
 
 def _own_address(family: int) -> str:
-    """The address by which others reach this machine, as far as it knows."""
+    """Guess the address by which others reach this machine."""
     probe = socket.socket(family, socket.SOCK_DGRAM)
     with contextlib.closing(probe), contextlib.suppress(OSError):
-        # Nothing is sent: it only asks which way packets would leave.
+        # A UDP connect sends nothing; it only selects the route.
         probe.connect(("192.0.2.1", 9) if family == socket.AF_INET else ("2001:db8::1", 9))
         return str(probe.getsockname()[0])
     return "127.0.0.1" if family == socket.AF_INET else "::1"

@@ -56,12 +56,12 @@ def test_a_wide_terminal_has_each_interval_beside_its_value() -> None:
 @pytest.mark.parametrize(
     ("scenarios", "said", "unsaid"),
     [
-        (1, "one cluster has none", "too narrow"),
-        (3, "too narrow", "none"),
+        (1, "there is only one cluster", "too narrow"),
+        (3, "too narrow", "No intervals"),
         (8, "8 clusters", "few"),
     ],
 )
-def test_what_intervals_rest_on_is_said(scenarios: int, said: str, unsaid: str) -> None:
+def test_notes_explain_the_intervals(scenarios: int, said: str, unsaid: str) -> None:
     console = Console(width=200, record=True)
     print_metrics(console, measured(scenarios))
     note = console.export_text().splitlines()[-1]

@@ -52,7 +52,7 @@ def test_settings_that_are_none_are_refused_and_left(chimera, settings: Path, te
     settings.write_text(text)
     ran = chimera("hook", "claude-code", "--install")
     assert (ran.code, ran.out) == (2, "")
-    assert "holds no settings of Claude Code" in ran.err
+    assert "is not a valid settings file of Claude Code" in ran.err
     assert settings.read_text() == text
 
 

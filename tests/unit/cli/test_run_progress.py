@@ -17,7 +17,7 @@ from chimeralab.runner import (
 def tally(*news):
     counted = RunProgress()
     for item in news:
-        counted.take(item)
+        counted.add(item)
     return counted
 
 
@@ -73,9 +73,9 @@ def test_a_paused_conversation_is_not_ended():
 
 def test_questions_in_forks_count_as_calls():
     row: Any = SimpleNamespace(arm="sham", asked=3)
-    trials: Any = SimpleNamespace(take=lambda _: None, arms={})
+    trials: Any = SimpleNamespace(add=lambda _: None, arms={})
     shown = RunProgress(trials=trials)
     assert "calls/s" not in str(shown)
-    shown.take(row)
+    shown.add(row)
     assert shown.calls == 3
     assert "calls/s" in str(shown)

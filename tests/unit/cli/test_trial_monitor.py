@@ -28,8 +28,8 @@ def test_live_metrics_by_arm_are_those_of_the_whole_log():
             rows = play(Script(course, arm, 3, PROBES), answer, name)
             logs[name] += rows
             for row in rows:
-                monitor.take(row)
-    for name, found in monitor.measured().items():
+                monitor.add(row)
+    for name, found in monitor.measure().items():
         whole = measure(columns_of(logs[name]), resamples=0)
         for metric in ("mci", "gfq", "dfs"):
             live, after = getattr(found, metric).value, getattr(whole, metric).value
@@ -47,11 +47,11 @@ def scored(arm):
     return play(Script(course, ARMS["control"], 3, PROBES), answer, arm)
 
 
-def test_the_last_picture_shows_what_came_after_the_table_before_it(monkeypatch):
+def test_last_display_includes_what_came_after_the_previous_table(monkeypatch):
     screen = io.StringIO()
     monkeypatch.setattr(run, "err", Console(file=screen, force_terminal=True, width=80))
     progress = RunProgress()
-    with run.showing(progress) as publish:
+    with run.show_progress(progress) as publish:
         for news in scored("early"):
             publish(news)
         progress.trials.table(80)
@@ -64,7 +64,7 @@ def test_arms_of_long_names_are_told_apart_on_a_narrow_terminal():
     monitor = TrialMonitor()
     for last in ("conformity", "corrupted-memory"):
         for row in scored(f"amnesia+infallibility+{last}"):
-            monitor.take(row)
+            monitor.add(row)
     console = Console(width=80, record=True)
     console.print(monitor.table(80))
     shown = console.export_text()

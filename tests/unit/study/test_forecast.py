@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.cli.prepare import answered
+from chimeralab.cli.prepare import describe_answer
 from chimeralab.study import Study, run_study
 from chimeralab.study.folder import new_study
 from chimeralab.study.forecast import forecast, gate_in_words
@@ -55,10 +55,10 @@ def test_the_time_to_wake_up_is_not_taken_for_the_time_of_an_answer(make_study):
     assert forecast(make_study(SCRIPTED).plan, [answer]).hours == pytest.approx(
         48 * 20 / 5 / 8 / 3600
     )
-    assert answered(answer) == (
-        "echo answers as tiny, after 18.5 s, and then 0.5 calls per second, one at a time"
+    assert describe_answer(answer) == (
+        "echo answers as tiny, after 18.5 s, then 0.5 calls per second, one at a time"
     )
-    assert answered(FirstAnswer("p", None, 2, 0.0, again=1e-5)).endswith("after 0.0 s")
+    assert describe_answer(FirstAnswer("p", None, 2, 0.0, again=1e-5)).endswith("after 0.0 s")
 
 
 def test_more_prompts_are_advised_where_they_beat_more_repeats(make_study):
