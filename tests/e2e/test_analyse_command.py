@@ -88,7 +88,7 @@ def test_a_table_becomes_tables_and_a_reading(chimera, table) -> None:
     ran = chimera("analyse", table())
     assert ran.code == 0
     assert "Share of turns marked as collapsed" in ran.out
-    assert "RMST(40)" in ran.out
+    assert "of 40" in ran.out
     assert "naive p" in ran.out
     assert "The order stuck > calm holds in 4 of 4 prompts" in ran.out
     assert "exploratory" in ran.out

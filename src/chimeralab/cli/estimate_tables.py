@@ -1,6 +1,7 @@
 """What `analyse` and `compare` print: tables of estimates, then sentences, then the small print."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -9,22 +10,22 @@ from rich.text import Text
 from chimeralab.cli.terminal import out, sanitize, say
 from chimeralab.core.numbers import NONE, between, number, p_value
 from chimeralab.core.result_words import MARK, ResultWords
-from chimeralab.selfplay.analysis import Analysis, sentences
+from chimeralab.report.page import render_sentence
+from chimeralab.report.table import UNITS
+from chimeralab.report.table import Table as ReportTable
+from chimeralab.selfplay.analysis import Analysis
 from chimeralab.selfplay.outcomes import Measure, measure_name
 from chimeralab.selfplay.replication import Replication
+from chimeralab.selfplay.report import tables
 from chimeralab.selfplay.robustness import DetectorRobustness
 from chimeralab.stats.effects import Effect, short
 
 if TYPE_CHECKING:
     from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
 
-# The measures that are compared on the terminal, and with how many digits.
-COMPARED: dict[Measure, int] = {"share": 3, "restricted_mean": 1, "incidence": 3}
-LEGEND = (
-    "ratio: the standard error of an analysis that treats runs as independent, over the clustered "
-    "one. naive p: what that analysis would say. perm. p: sides exchanged within prompts. RMST: "
-    "mean turns to the first {event}, up to the horizon."
-)
+# The measures whose comparisons are printed; the report has all of them.
+COMPARED: tuple[Measure, ...] = ("share", "restricted_mean", "incidence")
+SENTENCES = "selfplay_sentences.txt"
 FAMILIES = {
     "contrasts": "against {reference}, within scenarios",
     "factorial": "main effects and interactions",
@@ -34,101 +35,49 @@ FAMILIES = {
 
 
 def print_analysis(analysis: Analysis, words: ResultWords) -> None:
-    """The tables, then what they say, then what to know before quoting them."""
-    print_tables(*_by_condition(analysis, words), _after_onset(analysis, words))
-    print_lines([*sentences(analysis, words), ""])
+    """Print the tables of the report, what they say, and what to know before quoting them."""
+    analysis = analysis.reorder(analysis.rank_stability.order)
+    print_report_table(f"Share of {words.turns}", tables.shares(analysis))
+    print_report_table(f"First {words.event}", tables.first_collapses(analysis, words))
+    for measure in COMPARED if analysis.contrasts else ():
+        title = f"Difference in the {measure_name(measure, words)}"
+        print_comparisons(title, analysis.rows(measure), analysis.settings.level)
+    print_report_table(f"After the first {words.event}", tables.after_onset(analysis, words))
+    print_lines([*tables.interpret(analysis, words), ""])
     left = [
         f"left out of {part.condition}: {part.runs}, {part.reason}" for part in analysis.left_out
     ]
-    reasons = [(name, part.reasons) for name, part in analysis.conditions.items()]
-    reasons += [
-        (each.name, each.reasons)
-        for found in analysis.measures.values()
-        for each in (*found.pairs, *found.weighted)
-    ]
-    dashes = dict.fromkeys(f"– {name}: {why}" for name, all_ in reasons for why in all_.values())
-    legend = LEGEND.format(event=words.event)
-    print_lines((*left, *analysis.notes, *dashes, legend), style="dim")
+    notes = ("about_shares", "about_episodes")
+    about = [render_sentence(SENTENCES, name, words=words) for name in notes]
+    print_lines((*left, *analysis.notes, *about, _about_tests()), style="dim")
 
 
-def _by_condition(analysis: Analysis, words: ResultWords) -> Iterator[Table]:
-    """How much collapses, how often and how soon, and how conditions differ in that."""
-    parts = {name: analysis.conditions[name] for name in analysis.rank_stability.order}
-    level = f"{100 * analysis.settings.level:g} %"
-    yield new_table(
-        f"Share of {words.turns}, %",
-        ("condition", "runs", "mean", "median", "SD", level, "bootstrap", "bootstrap-t"),
-        (
-            (
-                name,
-                str(part.n),
-                *(number(each, 1, 100) for each in (part.mean, part.median, part.sd)),
-                *(
-                    between(interval, 1, 100)
-                    for interval in (part.share_ci, part.bootstrap_ci, part.bootstrap_t_ci)
-                ),
-            )
-            for name, part in parts.items()
-        ),
-    )
-    tau = f"RMST({analysis.settings.tau:g})"
-    yield new_table(
-        f"First {words.event}, in turns",
-        ("condition", "ever, %", "interval", "median", tau, "interval", "ICC", "ratio"),
-        (
-            (
-                name,
-                number(part.incidence, 1, 100),
-                between(part.incidence_ci, 1, 100),
-                number(part.km_median, 0),
-                number(part.rmst, 1),
-                between(part.rmst_ci, 1),
-                number(part.icc, 2),
-                number(part.se_ratio, 2),
-            )
-            for name, part in parts.items()
-        ),
-    )
-    for measure, digits in COMPARED.items() if analysis.contrasts else ():
-        title = f"Difference in the {measure_name(measure, words)}"
-        yield comparisons(title, analysis.rows(measure), digits)
+def _about_tests() -> str:
+    return render_sentence(SENTENCES, "about_tests")
 
 
-def _after_onset(analysis: Analysis, words: ResultWords) -> Table:
-    """What becomes of runs after their first collapse."""
-    return new_table(
-        f"After the first {words.event}",
-        ("condition", "runs", "recovered", "%", "interval", "later turns, %", "dwell"),
-        (
-            (
-                name,
-                str(part.collapsed_runs),
-                str(part.recovered_runs),
-                number(part.recovered_share, 1, 100),
-                between(part.recovered_ci, 1, 100),
-                number(part.dwell_share, 1, 100),
-                number(part.dwell_median, 0),
-            )
-            for name in analysis.rank_stability.order
-            for part in [analysis.after_onset[name]]
-        ),
-    )
+def print_comparisons(title: str, effects: Sequence[Effect], level: float) -> None:
+    unit = UNITS[effects[0].measure].difference.strip()
+    print_report_table(f"{title}, in {unit}", tables.contrasts("", effects, level, bare=True))
 
 
-def comparisons(title: str, found: Sequence[Effect], digits: int = 3) -> Table:
-    """Differences over prompts, every p beside the naive one and the ratio of errors."""
-    headings = ("diff.", "interval", "Holm p", "perm. p", "naive p", "ratio")
+def print_report_table(title: str, content: ReportTable) -> None:
+    """Print a table of the report, and the reason behind each dash below it."""
     rows = [
-        (
-            each.marked_name,
-            number(each.estimate, digits),
-            between(each.interval, digits),
-            *map(p_value, (each.p_holm, each.permutation_p, each.naive_p)),
-            number(each.se_ratio, 2),
-        )
-        for each in found
+        [sanitize(f"{text} [{mark}]" if mark else text) for text, mark in row]
+        for row in content.rows
     ]
-    return new_table(title, ("a − b", *headings), rows)
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.add_column(content.headings[0], overflow="fold")
+    for column, heading in enumerate(content.headings[1:], start=1):
+        # Headings wrap, numbers do not.
+        width = max(map(len, (*heading.split(), *(row[column] for row in rows))))
+        table.add_column(textwrap.fill(heading, width), justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    out.print(table)
+    print_lines((f"[{mark}] {reason}" for mark, reason in content.notes), style="dim")
+    out.print()
 
 
 def print_robustness(found: DetectorRobustness) -> None:
@@ -165,10 +114,9 @@ def print_replication(found: Replication) -> None:
         [measures[name] for measures in found.conditions.values()]
         for name in ("share", "restricted_mean")
     )
-    print_tables(
-        comparisons(f"Share of {MARK.turns}", shares),
-        comparisons(f"Mean turns to the first {MARK.event} (RMST)", times, 1),
-    )
+    level = found.settings.level
+    print_comparisons(f"Share of {MARK.turns}", shares, level)
+    print_comparisons(f"Mean turns to the first {MARK.event}", times, level)
     if found.pairs:
         print_tables(changes(found))
     same = "the same" if found.order_a == found.order_b else "not the same"
@@ -176,7 +124,7 @@ def print_replication(found: Replication) -> None:
     alone = ((found.a, found.only_in_a), (found.b, found.only_in_b))
     missing = (f"only in {table}: {', '.join(names)}" for table, names in alone if names)
     print_lines([f"The order of the conditions is {same}: {' | '.join(orders)}.", ""])
-    print_lines((*found.notes, *missing, LEGEND.format(event=MARK.event)), style="dim")
+    print_lines((*found.notes, *missing, _about_tests()), style="dim")
 
 
 def changes(found: Replication) -> Table:

@@ -163,7 +163,7 @@ def render_methods(template: str, **content: Any) -> TextBlock:
 def render_text(template: str, **content: Any) -> list[str]:
     """Render a plain-text template whose paragraphs are separated by three dashes."""
     text = _TEXTS.get_template(template).render(content)
-    return [_one_line(each) for each in re.split(r"\n---\n", text)]
+    return [_one_line(each) for each in re.split(r"(?m)^---$", text)]
 
 
 def render_sentence(template: str, macro: str, **content: Any) -> str:

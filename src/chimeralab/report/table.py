@@ -155,3 +155,30 @@ def flatten(record: Mapping[str, Any]) -> dict[str, Any]:
         else:
             row[name] = value
     return row
+
+
+# A digit takes about this many pixels, and a number some room around it.
+DIGIT, TICK_ROOM = 8, 20
+
+
+def turn_ticks(last_turn: int, width: int) -> list[int]:
+    """The first turn and then round numbers, no more than have room.
+
+    >>> turn_ticks(20, 240), turn_ticks(1000, 300)
+    ([1, 5, 10, 15, 20], [1, 200, 400, 600, 800, 1000])
+    """
+    room = width // (TICK_ROOM + DIGIT * len(str(last_turn)))
+    # A step of two would set 1 and 2 side by side.
+    steps = (1, *(factor * 10**power for power in range(9) for factor in (5, 10, 20)))
+    step = next(step for step in steps if last_turn / step <= room)
+    return [1, *range(max(step, 2), last_turn + 1, step)]
+
+
+def ticks_from_0(last: int, width: int) -> list[int]:
+    """Round numbers of turns from 0 on, no more than have room.
+
+    >>> ticks_from_0(40, 200), ticks_from_0(3, 200)
+    ([0, 10, 20, 30, 40], [0, 1, 2, 3])
+    """
+    first, *rest = turn_ticks(last, width)
+    return [0, *([first] if rest[:1] == [first + 1] else []), *rest]

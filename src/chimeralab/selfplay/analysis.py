@@ -1,16 +1,14 @@
 """The whole analysis of a table of runs: one record, the answers to a plan, and words for both."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import between, number, p_phrase
 from chimeralab.core.records import Record
-from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.locked import LOCKED
 from chimeralab.selfplay.comparisons import (
     Comparisons,
@@ -49,11 +47,10 @@ from chimeralab.stats.effects import (
     Family,
     Role,
     deduplicate_effects,
-    key_of,
     list_pairs,
 )
 
-SIGNIFICANT = 0.05
+ONE_CONDITION = "one condition alone has nothing to be compared with"
 # How a conversation ends that is neither complete nor stopped for having collapsed.
 CUT_SHORT = ("failed", "overflow", "refusal", "empty")
 
@@ -85,14 +82,14 @@ def answer(
         named = (each for each in outcomes.contrasts if each.name == estimand.contrast)
         asked = [ContrastSpec(each.by_condition) for each in named]
     comparisons = compare_family(chosen, estimand.measure, asked, settings)
-    reason = None if comparisons else "one condition alone has nothing to be compared with"
+    reason = None if comparisons else ONE_CONDITION
     return EstimandAnswer(
         estimand, estimand.summary(), len(chosen.rows), comparisons, chosen.left_out, reason
     )
 
 
 def select(runs: Runs, estimand: Estimand) -> Runs:
-    """The runs that an estimand speaks of; the others are counted with their reasons."""
+    """The runs that an estimand speaks of; the others are plural with their reasons."""
 
     def reason_of(row: Run) -> str | None:
         if estimand.population and row.seed_bucket not in estimand.population:
@@ -153,6 +150,15 @@ class Analysis(Record):
     def primary(self) -> tuple[Effect, ...]:
         """The comparisons of every estimand that was declared as primary."""
         return tuple(_of_role(self.answers, "primary"))
+
+    def reorder(self, order: Sequence[str]) -> "Analysis":
+        """The same with the conditions in this order."""
+        return replace(
+            self,
+            conditions={name: self.conditions[name] for name in order},
+            curves={name: self.curves[name] for name in order},
+            after_onset={name: self.after_onset[name] for name in order},
+        )
 
     def rows(self, measure: str) -> list[Effect]:
         """Every comparison of one measure once, with one sign, the primary ones first."""
@@ -272,126 +278,3 @@ def _unbalanced(runs: Runs) -> Iterator[str]:
     alone = [name for name, own in prompts.items() if len(own) == 1]
     if alone:
         yield f"one seed prompt only under {', '.join(alone)}: nothing is known of other prompts"
-
-
-def sentences(analysis: Analysis, words: ResultWords) -> Iterator[str]:
-    """The analysis as the gate lets it be told, in the order in which a reader would ask."""
-    for answer in analysis.answers:
-        if answer.estimand.role == "primary":
-            parts = "; ".join(_difference(each) for each in answer.comparisons)
-            said = f"no estimate, {answer.reason}" if answer.reason else parts
-            yield f"Primary: {answer.estimand.summary(words)}: {said}."
-    yield from _extremes(analysis, words)
-    yield from _differing(analysis, words)
-    declared = {key_of(each) for each in analysis.primary}
-    for effect in analysis.weighted:
-        if key_of(effect) in declared:
-            continue
-        yield f"{_difference(effect)} on the share of {words.turns}."
-    yield from _clustering(analysis)
-    yield _log_rank(analysis.logrank)
-    stability = analysis.rank_stability
-    if stability.by_seed is not None and stability.by_seed.total:
-        in_prompts, buckets = stability.by_seed, stability.by_bucket
-        order = f"The order {' > '.join(stability.order)}"
-        more = (
-            f" and is inverted in {buckets.inverted} of {buckets.total} buckets" if buckets else ""
-        )
-        yield f"{order} holds in {in_prompts.held} of {in_prompts.total} prompts{more}."
-    collapsed = sum(each.collapsed_runs for each in analysis.after_onset.values())
-    recovered = sum(each.recovered_runs for each in analysis.after_onset.values())
-    if collapsed:
-        yield f"{recovered} of {collapsed} {words.runs} recovered at least once."
-    yield from _next_time(analysis)
-
-
-def _difference(effect: Effect) -> str:
-    if effect.estimate is None:
-        return f"{effect.a} against {effect.b}: unknown ({effect.reasons['estimate']})"
-    estimate, bounds = number(effect.estimate, 3, sign=True), between(effect.interval, 3)
-    tested = f"Holm-corrected {p_phrase(effect.p_holm)}"
-    return f"{effect.a} against {effect.b}: {estimate} ({bounds}, {tested})"
-
-
-def _extremes(analysis: Analysis, words: ResultWords) -> Iterator[str]:
-    """Which conditions collapse most and least, and how long the first collapse takes."""
-    order, conditions = analysis.rank_stability.order, analysis.conditions
-
-    def share(name: str) -> str:
-        found = conditions[name]
-        bounds = f", {between(found.share_ci, 1, 100)}" if found.share_ci else ""
-        return f"{name} ({number(found.mean, 1, 100)} %{bounds})"
-
-    most, least = order[0], order[-1]
-    said = (
-        f"The share of {words.turns} is largest under {share(most)} "
-        f"and smallest under {share(least)}."
-    )
-    if len(order) == 1:
-        mean = number(conditions[most].mean, 1, 100)
-        said = f"Of the turns under {most}, {mean} % {words.were}."
-    elif number(conditions[most].mean, 1, 100) == number(conditions[least].mean, 1, 100):
-        said = f"No share of {words.turns} stands out: {', '.join(map(share, order))}."
-    yield said
-    waits = [
-        f"{name} {number(conditions[name].rmst, 1)}"
-        for name in order
-        if conditions[name].rmst is not None
-    ]
-    if waits:
-        tau = analysis.settings.tau
-        yield f"Mean turns to the first {words.event}, of {tau:g}: {', '.join(waits)}."
-
-
-def _differing(analysis: Analysis, words: ResultWords) -> Iterator[str]:
-    known = [each for each in analysis.contrasts if each.p_holm is not None]
-    alike = [each for each in known if (each.p_holm or 0) >= SIGNIFICANT]
-    named = ", ".join(f"{each.a} and {each.b}" for each in alike)
-    if known:
-        yield (
-            f"{len(known) - len(alike)} of {len(known)} pairs differ in their share of "
-            f"{words.turns} at 5 %, Holm-corrected{f'; not {named}' if alike else ''}."
-        )
-
-
-def _clustering(analysis: Analysis) -> Iterator[str]:
-    """What becomes of the errors where repeats of a prompt are treated as independent runs."""
-    ratios = [each.se_ratio for each in analysis.contrasts if each.se_ratio is not None]
-    if not ratios or min(ratios) >= 1:
-        return
-    iccs = [part.icc for part in analysis.conditions.values() if part.icc is not None]
-    alike = bool(iccs) and min(iccs) > 0
-    start = "Repeats of a prompt are similar: an analysis" if alike else "An analysis"
-    times = dict.fromkeys((number(min(ratios), 2), number(max(ratios), 2)))
-    yield (
-        f"{start} that treats runs as independent would claim standard errors "
-        f"{' to '.join(times)} times the clustered ones."
-    )
-
-
-def _log_rank(test: LogRankTest) -> str:
-    if test.chi2 is None:
-        return f"No log-rank test: {test.reasons['chi2']}."
-    return (
-        f"Log-rank over {len(test.conditions)} conditions: chi2({test.df}) = {test.chi2:.2f}; "
-        f"{p_phrase(test.permutation_p)} by permutation within prompts "
-        f"(naive {p_phrase(test.p)}, which treats every run as independent)."
-    )
-
-
-def _next_time(analysis: Analysis) -> Iterator[str]:
-    """For the closest pair, which is the hardest to tell apart."""
-    known = [
-        (abs(effect.estimate), outlook)
-        for effect, outlook in zip(analysis.contrasts, analysis.outlook, strict=True)
-        if effect.estimate is not None and len(outlook.designs) > 1
-    ]
-    if not known:
-        return
-    _, hardest = min(known, key=lambda pair: pair[0])
-    best, present = hardest.designs[0], hardest.designs[-1]
-    yield (
-        f"Next time, for {hardest.a} against {hardest.b}: {best.prompts} prompts x {best.repeats} "
-        f"would find a difference of {best.detectable:.3f} at the cost at which {present.prompts} "
-        f"x {present.repeats} find {present.detectable:.3f}."
-    )

@@ -155,7 +155,7 @@ def runs_of(
 ) -> Runs:
     """The table of runs from verdicts, which know every turn.
 
-    Conversations too short for a verdict are left out and counted, beside those that have been
+    Conversations too short for a verdict are left out and plural, beside those that have been
     ``left_out`` before.
     """
     rows: list[Run] = []
@@ -177,7 +177,7 @@ def runs_of(
 def load_runs(
     study: "Study", detections: Collection[Detection], source: str, unjudged: str = ""
 ) -> Runs:
-    """The table of a study's runs; conversations without a verdict are counted with the reason.
+    """The table of a study's runs; conversations without a verdict are plural with the reason.
 
     ``unjudged`` says why nobody has judged those that could be.
     """

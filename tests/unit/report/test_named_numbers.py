@@ -29,7 +29,7 @@ def test_numbers_are_those_of_the_report(
     material: Material, numbers: dict[str, NamedNumber]
 ) -> None:
     assert material.results is not None
-    analysis = material.results.analysis
+    analysis = material.results[0]
     assert numbers == assign_names(
         list_entries(material.study, analysis, detections=material.detections)
     )

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from chimeralab.analysis import Outcomes, analyse
 from chimeralab.core.result_words import FACT
-from chimeralab.selfplay.analysis import sentences
 from chimeralab.selfplay.outcomes import EXPLORATORY
+from chimeralab.selfplay.report.tables import interpret
 
 QUICK = replace(EXPLORATORY, resamples=200, permutations=200)
 ROWS = [
@@ -19,7 +19,7 @@ ROWS = [
 
 
 def test_the_reading_names_the_order_the_recovery_and_the_pairs(make_runs) -> None:
-    text = "\n".join(sentences(analyse(make_runs(ROWS), QUICK), FACT))
+    text = "\n".join(interpret(analyse(make_runs(ROWS), QUICK), FACT))
     assert "The share of collapsed turns is largest under stuck (60.0 %" in text
     assert "1 of 1 pairs differ" in text
     assert "The order stuck > calm holds in 3 of 3 prompts" in text
@@ -30,27 +30,27 @@ def test_the_reading_names_the_order_the_recovery_and_the_pairs(make_runs) -> No
 def test_pairs_that_do_not_differ_are_named(make_runs) -> None:
     rows = [*ROWS, *(("other", *row[1:]) for row in ROWS[:3])]
     rows[-1] = ("other", "r", 0, 20, 3, 9, "y")
-    text = "\n".join(sentences(analyse(make_runs(rows), QUICK), FACT))
+    text = "\n".join(interpret(analyse(make_runs(rows), QUICK), FACT))
     assert "2 of 3 pairs differ" in text
     assert "not other and calm" in text
 
 
 def test_primary_answers_come_first(make_runs) -> None:
     declared = replace(QUICK, estimands=Outcomes().estimands)
-    first = next(sentences(analyse(make_runs(ROWS), declared), FACT))
+    first = interpret(analyse(make_runs(ROWS), declared), FACT)[0]
     assert first.startswith("Primary: difference in the mean share of collapsed turns")
     assert "stuck against calm: +0.550" in first
 
 
 def test_one_condition_alone_can_be_read(make_runs) -> None:
-    text = "\n".join(sentences(analyse(make_runs(ROWS[:3]), QUICK), FACT))
+    text = "\n".join(interpret(analyse(make_runs(ROWS[:3]), QUICK), FACT))
     assert "No log-rank test: fewer than two groups." in text
     assert "pairs" not in text
 
 
 def test_conditions_that_tie_have_no_most_and_no_least(make_runs) -> None:
     rows = [*ROWS[:3], *(("other", *row[1:]) for row in ROWS[:3])]
-    text = "\n".join(sentences(analyse(make_runs(rows), QUICK), FACT))
+    text = "\n".join(interpret(analyse(make_runs(rows), QUICK), FACT))
     assert "No share of collapsed turns stands out: calm (5.0 %" in text
     assert "largest" not in text
 
@@ -66,4 +66,4 @@ def test_repeats_are_called_alike_only_where_they_are(make_runs) -> None:
     ]
     found = analyse(make_runs(rows), QUICK)
     assert all(part.icc < 0 for part in found.conditions.values())
-    assert "are similar" not in "\n".join(sentences(found, FACT))
+    assert "are similar" not in "\n".join(interpret(found, FACT))

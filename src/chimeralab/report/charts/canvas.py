@@ -163,23 +163,6 @@ def legend(names: Sequence[str], width: int, **style: Any) -> alt.Legend:
     return alt.Legend(orient="bottom", columns=columns, offset=6, title=None, **style)
 
 
-# A digit takes about this many pixels, and a number some room around it.
-DIGIT, TICK_ROOM = 8, 20
-
-
-def turn_ticks(last_turn: int, width: int) -> list[int]:
-    """The first turn and then round numbers, no more than have room.
-
-    >>> turn_ticks(20, 240), turn_ticks(1000, 300)
-    ([1, 5, 10, 15, 20], [1, 200, 400, 600, 800, 1000])
-    """
-    room = width // (TICK_ROOM + DIGIT * len(str(last_turn)))
-    # A step of two would set 1 and 2 side by side.
-    steps = (1, *(factor * 10**power for power in range(9) for factor in (5, 10, 20)))
-    step = next(step for step in steps if last_turn / step <= room)
-    return [1, *range(max(step, 2), last_turn + 1, step)]
-
-
 PNG_SCALE = 2
 # The version of the chart language that Altair writes, without its last digit.
 VEGA_LITE = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]

@@ -31,8 +31,8 @@ from chimeralab.report.charts.canvas import (
     YValue,
     data,
     layer_charts,
-    turn_ticks,
 )
+from chimeralab.report.table import turn_ticks
 
 # Beyond this many turns the points run into one another and the line says it all.
 MAX_MARKS = 120

@@ -27,8 +27,8 @@ from chimeralab.report.charts.canvas import (
     legend,
     pixel_scale,
     series_scales,
-    turn_ticks,
 )
+from chimeralab.report.table import ticks_from_0
 from chimeralab.selfplay.comparisons import RankCounts
 from chimeralab.selfplay.conditions import OnsetCurve
 from chimeralab.selfplay.specifications import Specification
@@ -197,16 +197,6 @@ def survival(
         width,
         260,
     )
-
-
-def ticks_from_0(last: int, width: int) -> list[int]:
-    """Round numbers of turns from 0 on, no more than have room.
-
-    >>> ticks_from_0(40, 200), ticks_from_0(3, 200)
-    ([0, 10, 20, 30, 40], [0, 1, 2, 3])
-    """
-    first, *rest = turn_ticks(last, width)
-    return [0, *([first] if rest[:1] == [first + 1] else []), *rest]
 
 
 def stability(rows: Sequence[tuple[Label, RankCounts]], *, width: int = WIDE) -> Chart:

@@ -1,15 +1,14 @@
-"""What the report of a self-play study is made from, and what it says of that in sentences."""
+"""Collect what the report of a self-play study shows: records, verdicts and estimates."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from itertools import starmap
 from math import isclose
 from typing import Any, NamedTuple
 
 from chimeralab.analysis import Analysis, Outcomes, Runs
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import number, p_phrase, plural
+from chimeralab.core.numbers import plural, percent
 from chimeralab.core.records import Detection, plain_value
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, resolve_loops
@@ -19,8 +18,8 @@ from chimeralab.embedding.encoder import MODEL, PAPERS
 from chimeralab.rating.gate import check_wording
 from chimeralab.rating.study_audit import Reliability, reliability, scope_of
 from chimeralab.rating.validity import validity_in_words
-from chimeralab.report.files import common_facts, read_lock, require_run
-from chimeralab.report.page import Fact, TextBlock, render_methods, render_text
+from chimeralab.report.files import read_lock, require_run
+from chimeralab.report.page import TextBlock, render_methods, render_text
 from chimeralab.report.table import (
     SHARE,
     SIGNIFICANT,
@@ -28,11 +27,10 @@ from chimeralab.report.table import (
     format_difference,
     format_estimate,
 )
-from chimeralab.selfplay.analysis import select
-from chimeralab.selfplay.comparisons import LogRankTest
+from chimeralab.selfplay.analysis import ONE_CONDITION, select
 from chimeralab.selfplay.conditions import ConditionSummary
 from chimeralab.selfplay.kind import analyse_runs
-from chimeralab.selfplay.outcomes import PAIRS, Measure, measure_name
+from chimeralab.selfplay.outcomes import Measure, measure_name
 from chimeralab.selfplay.robustness import primary_contrasts
 from chimeralab.selfplay.runs import (
     TOO_SHORT,
@@ -49,25 +47,20 @@ from chimeralab.selfplay.specifications import (
 )
 from chimeralab.stats.effects import Effect
 from chimeralab.study import ConditionFlow, Lock, LockError, Study, flow
-from chimeralab.study.estimates import Estimates
 from chimeralab.study.verdicts import detect_study, load_detections
+from chimeralab.study.estimates import Estimates
 from chimeralab.study.verify import Verification, verify_study
 
-
-class StudyResults(NamedTuple):
-    """The analysis of a study, the runs that it describes, and the curve of its finding.
-
-    Without a curve, `no_curve` says why.
-    """
-
-    analysis: Analysis
-    runs: Runs
-    curve: SpecificationCurve | None
-    no_curve: str
+# The analysis of a study, and the runs that it describes.
+Results = tuple[Analysis, Runs]
 
 
 class Material(NamedTuple):
-    """A study as a report sees it. Without results, `no_results` says why."""
+    """A study as its report uses it: without results, `no_results` says why.
+
+    `curve` is the specification curve of the least certain finding; without one, `no_curve` says
+    why.
+    """
 
     study: Study
     lock: Lock | None
@@ -77,13 +70,15 @@ class Material(NamedTuple):
     detections: tuple[Detection, ...]
     unjudged: str
     without_verdict: tuple[ExcludedRuns, ...]
-    results: StudyResults | None
-    no_results: str
     reliability: Reliability | None
+    results: Results | None = None
+    no_results: str = ""
+    curve: SpecificationCurve | None = None
+    no_curve: str = ""
 
     @property
     def outcomes(self) -> Outcomes:
-        """What the plan declares, or the defaults."""
+        """The outcomes that the plan declares, or the defaults."""
         declared: Outcomes = self.study.plan.extras.get("outcomes", Outcomes())
         return declared
 
@@ -93,14 +88,19 @@ class Material(NamedTuple):
         return scope_of(self.reliability).words
 
     @property
-    def left_out(self) -> tuple[ExcludedRuns, ...]:
-        """Conversations that no estimate speaks of, and why."""
-        return self.results.runs.left_out if self.results else self.without_verdict
+    def measure(self) -> Measure:
+        """The measure of the primary estimand."""
+        return self.outcomes.primary.measure if self.outcomes.primary else "share"
 
     @property
-    def analysed(self) -> list[Detection]:
-        """The verdicts on the conversations that the results speak of."""
-        rows = self.results.runs.rows if self.results else ()
+    def left_out(self) -> tuple[ExcludedRuns, ...]:
+        """Conversations that are not part of any estimate, and why."""
+        return self.results[1].left_out if self.results else self.without_verdict
+
+    @property
+    def analysed_detections(self) -> list[Detection]:
+        """The verdicts on the conversations that were analysed."""
+        rows = self.results[1].rows if self.results else ()
         kept = {(row.condition, row.seed_id, row.repeat_index) for row in rows}
         names = ("condition", "prompt", "repeat")
         return [d for d in self.detections if tuple(d.metadata[name] for name in names) in kept]
@@ -111,32 +111,24 @@ def gather(
     tell: Callable[[str], None] = lambda doing: None,
     estimates: Estimates | None = None,
 ) -> Material:
-    """Judge what has no verdict yet, then read and analyse everything."""
+    """Judge conversations that have no verdict yet, then verify and analyse the study."""
     require_run(study)
     tell("judging what has no verdict yet")
     unjudged = _judge(study)
     tell("computing verdicts and hashes again")
     verification = verify_study(study)
-    # Where another verdict is stored than the texts give, the texts are believed.
+    # A recomputed verdict replaces a stored one that differs.
     corrected = verification.corrected
     rows = list(load_detections(study))
     detections = tuple(corrected.get(row["id"]) or from_json(row) for row in rows)
-    nobody = count_unjudged(study, detections, unjudged)
-    tell("analysing")
-    results, no_results = None, ""
-    try:
-        runs = runs_of(detections, study.path.name, nobody)
-        changed = plain_value(corrected)
-        results = results_of(study, detections, runs, estimates or Estimates(study), changed)
-    except InputError as error:
-        no_results = str(error)
+    waiting = count_unjudged(study, detections, unjudged)
     with study.archive() as archive:
-        arms = sorted(flow(archive), key=lambda arm: place_of(study, arm.condition))
+        arms = sorted(flow(archive), key=lambda arm: _plan_position(study, arm.condition))
         events = archive.rows(_INTERVENTIONS)
         interventions = Counter({row["condition"]: row["n"] for row in events})
     short = Counter(str(d.metadata["condition"]) for d in detections if d.collapsed_turns is None)
     too_short = (ExcludedRuns(name, TOO_SHORT, count) for name, count in sorted(short.items()))
-    return Material(
+    material = Material(
         study=study,
         lock=read_lock(study),
         verification=verification,
@@ -144,11 +136,16 @@ def gather(
         interventions=interventions,
         detections=detections,
         unjudged=unjudged,
-        without_verdict=(*nobody, *too_short),
-        results=results,
-        no_results=no_results,
+        without_verdict=(*waiting, *too_short),
         reliability=reliability(study),
     )
+    tell("analysing")
+    try:
+        runs = runs_of(detections, study.path.name, waiting)
+        changed = plain_value(corrected)
+        return _analyse(material, runs, estimates or Estimates(study), changed)
+    except InputError as error:
+        return material._replace(no_results=str(error))
 
 
 _INTERVENTIONS = """
@@ -158,7 +155,7 @@ _INTERVENTIONS = """
 
 
 def _judge(study: Study) -> str:
-    """Judge what is missing. A plan that is no longer the locked one judges nothing more."""
+    """Judge what is missing; returns why it can't be judged, if the plan is not the locked one."""
     try:
         detect_study(study)
     except LockError:
@@ -170,55 +167,38 @@ def _judge(study: Study) -> str:
     return ""
 
 
-def results_of(
-    study: Study,
-    detections: Sequence[Detection],
-    runs: Runs,
-    estimates: Estimates,
-    changed: Mapping[str, Any],
-) -> StudyResults:
-    """Analyse what has been judged, as the plan declares it, conditions in its order.
+def _analyse(
+    material: Material, runs: Runs, estimates: Estimates, changed: Mapping[str, Any]
+) -> Material:
+    """Add the results, conditions in the order of the plan, and the specification curve.
 
-    ``changed`` are the verdicts that are not those of the store.
+    ``changed`` are the verdicts that differ from the stored ones.
     """
-    outcomes: Outcomes = study.plan.extras.get("outcomes", Outcomes())
+    study, outcomes = material.study, material.outcomes
     analysis = analyse_runs(study, runs, estimates, changed)
     described = select(runs, outcomes.primary) if outcomes.primary else runs
-    order = sorted(analysis.conditions, key=lambda name: place_of(study, name))
-    planned = replace(
-        analysis,
-        conditions={name: analysis.conditions[name] for name in order},
-        curves={name: analysis.curves[name] for name in order},
-        after_onset={name: analysis.after_onset[name] for name in order},
-    )
+    order = sorted(analysis.conditions, key=lambda name: _plan_position(study, name))
+    material = material._replace(results=(analysis.reorder(order), described))
     declared: Detector = study.plan.detector.settings
     detector, comparisons = declared.thresholds, primary_comparisons(analysis, outcomes)
     if detector is None:
         rigid = f"the detector {declared.name} has no thresholds to vary"
-        return StudyResults(planned, described, None, rigid)
+        return material._replace(no_curve=rigid)
     contrasts = primary_contrasts(outcomes, analysis.rank_stability.order)
     if not contrasts or not comparisons:
-        alone = "one condition alone has nothing to be compared with"
-        return StudyResults(planned, described, None, alone)
-    shaky = least_certain(comparisons).weights
-    asked = next(each for each in contrasts if each == shaky)
+        return material._replace(no_curve=ONE_CONDITION)
+    weights = next(each for each in contrasts if each == least_certain(comparisons).weights)
 
     def compute() -> SpecificationCurve:
-        series = load_similarities(detections, study.trajectories(), detector)
+        series = load_similarities(material.detections, study.trajectories(), detector)
         found = tally(series, list_detectors(detector))
-        return specification_curve(found, asked, analysis.settings, detector, outcomes.primary)
+        return specification_curve(found, weights, analysis.settings, detector, outcomes.primary)
 
-    curve = estimates.take(SpecificationCurve, compute, changed)
-    return StudyResults(planned, described, curve, "")
-
-
-def measure_of(outcomes: Outcomes) -> Measure:
-    """What the primary estimand measures."""
-    return outcomes.primary.measure if outcomes.primary else "share"
+    return material._replace(curve=estimates.take(SpecificationCurve, compute, changed))
 
 
-def place_of(study: Study, condition: str) -> int:
-    """Where a condition stands in the plan; behind all others when it is gone from there."""
+def _plan_position(study: Study, condition: str) -> int:
+    """The position of a condition in the plan; last if it is no longer there."""
     names = list(study.plan.conditions)
     return names.index(condition) if condition in names else len(names)
 
@@ -230,15 +210,12 @@ def primary_comparisons(analysis: Analysis, outcomes: Outcomes) -> tuple[Effect,
 
 
 def is_found(comparison: Effect) -> bool:
-    """Whether a difference is different from 0 at 5 % with Holm's correction."""
+    """Whether a difference is significant at 5 % with Holm's correction."""
     return comparison.p_holm is not None and comparison.p_holm < SIGNIFICANT
 
 
 def least_certain(comparisons: Sequence[Effect]) -> Effect:
-    """Of the differences that were found, the one that would be the first to fall.
-
-    Where none was found, the one that came nearest to it.
-    """
+    """The significant difference with the largest p; without one, the one closest to it."""
     found = [each for each in comparisons if is_found(each)]
     if found:
         return max(found, key=lambda each: each.p_holm or 0.0)
@@ -246,121 +223,53 @@ def least_certain(comparisons: Sequence[Effect]) -> Effect:
 
 
 def glance(material: Material) -> tuple[str, ...]:
-    """The result in two sentences, in words that the reliability gate allows."""
-    results, content = material.results, {}
-    if results:
-        analysis, conditions = results.analysis, results.analysis.conditions
+    """The result in two sentences, worded as the reliability gate allows."""
+    content: dict[str, Any] = {}
+    if material.results:
+        analysis, conditions = material.results[0], material.results[0].conditions
         comparisons = primary_comparisons(analysis, material.outcomes)
-        known = [each for each in comparisons if each.p_holm is not None]
+        tested = [each for each in comparisons if each.p_holm is not None]
         order = analysis.rank_stability.order
-        # Conditions with the same share are named together, and so are differences of one size.
+        # Equal shares and equally large differences are named together.
         most, least = (
             [each for each in order if isclose(conditions[each].mean, conditions[name].mean)]
             for name in (order[0], order[-1])
         )
-        largest = max((abs(each.estimate or 0.0) for each in known), default=0.0)
+        largest = max((abs(each.estimate or 0.0) for each in tested), default=0.0)
         content = {
             "runs": plural(analysis.runs, "analysed run"),
             "collapsed": any(each.incidence for each in conditions.values()),
             "order": order,
             "most": most,
             "least": least,
-            "share": lambda name: _share(conditions[name]),
+            "share": lambda name: _format_share(conditions[name]),
             "primary": analysis.primary,
             "primary_found": sum(map(is_found, analysis.primary)),
             "comparisons": comparisons,
             "planned": len(material.study.plan.conditions),
-            "known": known,
-            "found": sum(map(is_found, known)),
-            "widest": [each for each in known if isclose(abs(each.estimate or 0.0), largest)],
-            "measure": measure_name(measure_of(material.outcomes), material.words),
+            "tested": tested,
+            "found": sum(map(is_found, tested)),
+            "widest": [each for each in tested if isclose(abs(each.estimate or 0.0), largest)],
+            "measure": measure_name(material.measure, material.words),
             "measure_name": measure_name,
-            "numbers": _numbers,
+            "numbers": lambda each: format_difference(
+                each.estimate, each.interval, UNITS[each.measure]
+            ),
         }
-    said = render_text(
+    sentences = render_text(
         "selfplay_glance.txt",
-        results=results,
+        results=material.results,
         no_results=material.no_results,
         words=material.words,
         **content,
     )
-    for sentence in said:
+    for sentence in sentences:
         check_wording(sentence, scope_of(material.reliability))
-    return tuple(said)
+    return tuple(sentences)
 
 
-def _share(of: ConditionSummary) -> str:
-    if of.share_ci is None:
-        return number(of.mean, 1, 100) + SHARE.value
-    return format_estimate(of.mean, of.share_ci, SHARE)
-
-
-def _numbers(each: Effect) -> str:
-    shown = format_difference(each.estimate, each.interval, UNITS[each.measure])
-    return f"{shown}, {p_phrase(each.p_holm)}"
-
-
-def logrank_in_words(test: LogRankTest) -> str:
-    """The test of all curves against one another, its p beside the naive one."""
-    if test.chi2 is None:
-        return f"Log-rank test: –, {test.reasons['chi2']}."
-    honest = f"{p_phrase(test.permutation_p)} by permutation within prompts"
-    if test.permutation_p is None:
-        honest = f"without a p by permutation, since {test.reasons['permutation_p']}"
-    return (
-        f"Log-rank test over {plural(len(test.conditions), 'condition')}: "
-        f"χ²({test.df}) = {test.chi2:.1f}, {honest}"
-        f" (naive, as if runs were independent: {p_phrase(test.p)})."
-    )
-
-
-def loops_in_words(material: Material) -> str:
-    """What the loop detector looked for, and whether the plan had declared it."""
-    detector: Detector = material.study.plan.detector.settings
-    judged = [found for found in material.detections if found.looping is not None]
-    looping = sum(bool(found.looping) for found in judged)
-    count = f"{looping:,} of {plural(len(judged), 'conversation')} loop"
-    ways = "A conversation may loop in several ways."
-    if resolve_loops(detector) is detector:
-        return f"The plan declares the loop detector; this is its outcome by kind: {count}. {ways}"
-    return (
-        f"Beside the declared detector, {count} by the loop detector ({LOOPS.standard}), which"
-        " looks for repeated words, templates, cycles and courtesy without end. The plan did not"
-        f" declare it, so this is exploratory. {ways}"
-    )
-
-
-def few_prompts(analysis: Analysis) -> str:
-    """A warning where so few prompts were compared that no exchange of sides could be rare."""
-    compared = [each.units for each in analysis.contrasts if each.p is not None]
-    if not compared or 2.0 ** (1 - min(compared)) < SIGNIFICANT:
-        return ""
-    return (
-        f"With {plural(min(compared), 'prompt')} no permutation p can be below "
-        f"{2.0 ** (1 - min(compared)):.3g}: the smaller p of the t tests trust that differences "
-        "between prompts are normally distributed."
-    )
-
-
-def facts(material: Material) -> Iterator[Fact]:
-    """The head of the report: lock, design, detector, and what was asked."""
-    plan = material.study.plan
-    sides = (
-        plural(len(plan.conditions), "condition"),
-        plural(len(plan.prompts), "prompt"),
-        plural(plan.conversation.repeats, "repeat"),
-    )
-    design = f"{' × '.join(sides)}, {plural(plan.conversation.turns, 'turn')} each"
-    yield from common_facts(material.study, material.lock, design, "condition")
-    own = f" ({plan.detector.use})" if plan.detector.is_outside else ""
-    yield "Detector", f"{summarise_detector(plan.detector.settings)}{own}"
-    for each in material.outcomes.estimands:
-        whom = f" among {', '.join(each.population)}" if each.population else ""
-        how = "every pair of conditions" if each.contrast == PAIRS else each.contrast
-        failed = "left out" if each.failed_turns == "leave_out" else "kept as far as they went"
-        what = measure_name(each.measure, material.words)
-        asked = f"{what}{whom}: {how}; runs cut short are {failed}"
-        yield each.role.capitalize() if material.lock else "Estimated", asked
+def _format_share(of: ConditionSummary) -> str:
+    return percent(of.mean) if of.share_ci is None else format_estimate(of.mean, of.share_ci, SHARE)
 
 
 def methods(material: Material) -> TextBlock:
@@ -368,7 +277,7 @@ def methods(material: Material) -> TextBlock:
     study, audit, scope = material.study, material.reliability, scope_of(material.reliability)
     plan, primary = study.plan, material.outcomes.primary
     detector: Detector = plan.detector.settings
-    beside = resolve_loops(detector) is not detector and any(d.steps for d in material.detections)
+    added = resolve_loops(detector) is not detector and any(d.steps for d in material.detections)
     found = render_methods(
         "selfplay_methods.txt",
         plan=plan,
@@ -382,11 +291,12 @@ def methods(material: Material) -> TextBlock:
         encoder=MODEL.rpartition("/")[2],
         papers=PAPERS,
         live=plan.live and summarise_detector(plan.live.settings),
-        loops=LOOPS.standard if beside else None,
+        loops=LOOPS.standard if added else None,
         primary=measure_name(primary.measure, material.words)
         if primary and material.lock
         else None,
-        results=material.results,
+        analysis=material.results and material.results[0],
+        curve=material.curve,
         words=material.words,
         audit=audit,
         validity=list(starmap(validity_in_words, audit.against.items())) if audit else [],

@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, starmap
 
 from chimeralab import weights
+from chimeralab.analysis import Analysis, Runs
 from chimeralab.core.numbers import plural
 from chimeralab.core.records import Detection, Trajectory
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, Loops, resolve_loops
+from chimeralab.detection.seam import Detector, summarise_detector
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.study_audit import Reliability, scope_of
 from chimeralab.rating.validity import validity_in_words
@@ -20,11 +22,12 @@ from chimeralab.report.conversation import (
     timeline_figure,
     verdict_in_words,
 )
-from chimeralab.report.files import Frame, Report, make_page, software_table
+from chimeralab.report.files import Frame, Report, common_facts, make_page, software_table
 from chimeralab.report.messages import ShownMessage, Transcript, list_messages
 from chimeralab.report.named_numbers import assign_names, list_entries
 from chimeralab.report.page import (
     Block,
+    Fact,
     Section,
     box,
     bullets,
@@ -33,52 +36,30 @@ from chimeralab.report.page import (
     heading,
     paragraph,
     quote,
+    render_text,
     strong,
 )
-from chimeralab.selfplay.outcomes import MEASURES, measure_name
+from chimeralab.report.table import SIGNIFICANT
+from chimeralab.selfplay.outcomes import MEASURES, PAIRS, measure_name
 from chimeralab.selfplay.report import figures, tables
+from chimeralab.selfplay.report.figures import say
 from chimeralab.selfplay.report.material import (
     Material,
-    StudyResults,
-    facts,
-    few_prompts,
     gather,
     glance,
-    logrank_in_words,
-    loops_in_words,
-    measure_of,
     methods,
+    primary_comparisons,
 )
 from chimeralab.selfplay.runs import NO_TURN, NOT_JUDGED, TOO_SHORT, UNFINISHED
 from chimeralab.study import Study
 from chimeralab.study.estimates import Estimates
 
 # Why a conversation that ended has no verdict.
-UNREAD = (TOO_SHORT, NO_TURN, NOT_JUDGED)
+WITHOUT_VERDICT = (TOO_SHORT, NO_TURN, NOT_JUDGED)
 # How many conversations of each kind are shown in full.
 EACH = 2
-# How many turns stand open at the beginning, and on both sides of the first collapse.
+# How many turns are expanded at the beginning, and on both sides of the first collapse.
 OPEN_HEAD, OPEN_AROUND = 2, 2
-
-FLOW = (
-    "What became of the planned conversations. Ended are those that came to an end of any kind, "
-    "parsable those with enough turns for a verdict."
-)
-ABOUT_SHARES = (
-    "At risk: the share among the turns that could have {been}. ICC: how similar the shares of a "
-    "prompt's repeats are. It is 1 when they are the same, about 0 when they are no more similar "
-    "than those of different prompts, and below 0 when they are less similar; where it is above 0, "
-    "runs are not independent."
-)
-ABOUT_EPISODES = (
-    "A run recovered when any later turn is not {collapsed}. The length of an episode that "
-    "lasts to the end of its run is taken as at least that long."
-)
-ABOUT_TESTS = (
-    "Holm p: corrected over all primary comparisons, or over all that are not primary. "
-    "Permutation p: the sides exchanged at random within prompts. Naive p: Welch's test on runs. "
-    "SE ratio: the naive standard error over the honest one."
-)
 
 
 def report_selfplay(study: Study, tell: Callable[[str], None], estimates: Estimates) -> Report:
@@ -89,22 +70,23 @@ def report_selfplay(study: Study, tell: Callable[[str], None], estimates: Estima
 
 
 def make_report(material: Material) -> Report:
-    """Draw every figure, set every table, and put them on one page."""
-    results, study = material.results, material.study
-    choice, scope = choose(material.analysed), scope_of(material.reliability)
+    """Draw every figure, build every table, and put them on one page."""
+    study, results = material.study, material.results
+    choice, scope = choose(material.analysed_detections), scope_of(material.reliability)
     words, loops = scope.words, resolve_loops(study.plan.detector.settings)
     conversations = show(choice, study.trajectories(), words, loops)
-    parts = list(_results(material, results)) if results else []
-    # How many loop stands beside the declared outcome; old studies do not know.
+    sections = [*_results(material, *results)] if results else []
+    # Verdicts of earlier versions have no loops.
     if any(found.looping is not None for found in material.detections):
-        about = paragraph(loops_in_words(material))
-        parts.append(Section("loops", "Which conversations loop", [about, tables.loops(material)]))
-    parts.append(reliability_section(material.reliability))
+        sections.append(_loops(material))
+    sections.append(reliability_section(material.reliability))
     if conversations:
-        blocks = [paragraph(choice_in_words(choice, words)), *conversations]
-        parts.append(Section("conversations", "Conversations", blocks))
-    unjudged = material.unjudged
-    why_not = f" Not all of these were judged, because {unjudged}." if unjudged else ""
+        collapsed, looping, healthy = choice
+        about = say("choice", collapsed=collapsed, looping=looping, healthy=healthy, words=words)
+        blocks = [paragraph(about), *conversations]
+        sections.append(Section("conversations", "Conversations", blocks))
+    analysis = results[0] if results else None
+    entries = list_entries(study, analysis, material.reliability, detections=material.detections)
     precisions = [each.encoder["precision"] for each in material.detections]
     return make_page(
         Frame(
@@ -113,84 +95,85 @@ def make_report(material: Material) -> Report:
             lock=material.lock,
             verification=material.verification,
             glance=glance(material),
-            remarks=[
-                scope.sentence,
-                few_prompts(results.analysis) if results else "",
-            ],
+            remarks=[scope.sentence, few_prompts(analysis) if analysis else ""],
             facts=list(facts(material)),
             design=[tables.cast_table(study.plan)],
             flow=study_flow(material),
-            flow_note=FLOW + why_not,
-            results=parts,
+            flow_note=say("flow_note", unjudged=material.unjudged),
+            results=sections,
             methods=methods(material),
             software=software_table(study, precisions),
-            not_shown=list(not_shown(material, conversations)),
-            sheets=list(tables.plain_sheets(results)) if results else [],
-            numbers=assign_names(
-                list_entries(
-                    study,
-                    results and results.analysis,
-                    material.reliability,
-                    detections=material.detections,
-                )
-            ),
+            not_shown=_omissions(material, conversations),
+            sheets=list(tables.plain_sheets(*results, material.curve)) if results else [],
+            numbers=assign_names(entries),
         )
     )
 
 
+def facts(material: Material) -> Iterator[Fact]:
+    """The head of the report: lock, design, detector and estimands."""
+    plan = material.study.plan
+    design = f"{plan.kind.describe(plan)}, {plural(plan.conversation.turns, 'turn')} each"
+    yield from common_facts(material.study, material.lock, design, "condition")
+    own = f" ({plan.detector.use})" if plan.detector.is_outside else ""
+    yield "Detector", f"{summarise_detector(plan.detector.settings)}{own}"
+    for each in material.outcomes.estimands:
+        measure = measure_name(each.measure, material.words)
+        asked = say("estimand", each=each, measure=measure, pairs=PAIRS)
+        yield each.role.capitalize() if material.lock else "Estimated", asked
+
+
+def few_prompts(analysis: Analysis) -> str:
+    """Warn if there are too few prompts for any permutation p below 5 %."""
+    compared = [each.units for each in analysis.contrasts if each.p is not None]
+    smallest = 2.0 ** (1 - min(compared, default=1))
+    if not compared or smallest < SIGNIFICANT:
+        return ""
+    return say("few_prompts", prompts=min(compared), smallest=smallest)
+
+
 def study_flow(material: Material) -> dict[str, tuple[Stage, ...]]:
     """How many conversations of each condition were planned, attempted, ended and analysed."""
-    conditions = material.results.analysis.conditions if material.results else {}
+    conditions = material.results[0].conditions if material.results else {}
     flows: dict[str, tuple[Stage, ...]] = {}
     for arm in material.arms:
         gone = {e.reason: e.runs for e in material.left_out if e.condition == arm.condition}
-        unread = {reason: n for reason, n in gone.items() if reason.startswith(UNREAD)}
+        unread = {reason: n for reason, n in gone.items() if reason.startswith(WITHOUT_VERDICT)}
         others = {reason: n for reason, n in gone.items() if reason not in (*unread, UNFINISHED)}
         ended = sum(arm.outcomes.values())
         parsable = ended - sum(unread.values())
         analysed = conditions[arm.condition].n if arm.condition in conditions else 0
         asked, steps = list(describe_attempts(arm)), material.interventions[arm.condition]
         if steps:
-            # Also conversations that are still open have interventions.
+            # Open conversations may have interventions, too.
             asked.append(plural(steps, "intervention"))
+        not_started = format_counts({"not started": arm.planned - arm.attempted})
+        still_open = format_counts({"still open": arm.attempted - ended})
+        not_analysed = format_counts(others or {"not analysed": parsable - analysed})
         flows[arm.condition] = (
             Stage("Planned", arm.planned),
-            Stage(
-                "Attempted",
-                arm.attempted,
-                asked,
-                format_counts({"not started": arm.planned - arm.attempted}),
-            ),
-            Stage(
-                "Ended",
-                ended,
-                list(describe_outcomes(arm)),
-                format_counts({"still open": arm.attempted - ended}),
-            ),
+            Stage("Attempted", arm.attempted, asked, not_started),
+            Stage("Ended", ended, list(describe_outcomes(arm)), still_open),
             Stage("Parsable", parsable, (), format_counts(unread)),
-            Stage(
-                "Analysed",
-                analysed,
-                (),
-                format_counts(others or {"not analysed": parsable - analysed}),
-            ),
+            Stage("Analysed", analysed, (), not_analysed),
         )
     return flows
 
 
-def _results(material: Material, results: StudyResults) -> Iterator[Section]:
-    analysis, words = results.analysis, material.words
+def _results(material: Material, analysis: Analysis, runs: Runs) -> Iterator[Section]:
+    words = material.words
     yield Section(
         "distributions",
         f"How much {words.was}",
         [
-            figures.distribution_figure(results, words),
+            figures.distribution_figure(analysis, runs, words),
             tables.shares(analysis),
-            paragraph(ABOUT_SHARES.format(been=words.been), "note"),
+            paragraph(say("about_shares", words=words), "note"),
             *([bullets(analysis.notes, "note")] if analysis.notes else ()),
         ],
     )
     several = len(analysis.conditions) > 1
+    log_rank = paragraph(say("log_rank", test=analysis.logrank))
     yield Section(
         "survival",
         "When it began",
@@ -198,52 +181,59 @@ def _results(material: Material, results: StudyResults) -> Iterator[Section]:
             figures.survival_figure(analysis, words),
             tables.first_collapses(analysis, words),
             details("Runs still followed", [tables.at_risk(analysis, words)]),
-            *([paragraph(logrank_in_words(analysis.logrank))] if several else ()),
+            *([log_rank] if several else ()),
             heading(f"After the first {words.event}"),
             tables.after_onset(analysis, words),
-            paragraph(ABOUT_EPISODES.format(collapsed=words.collapsed), "note"),
+            paragraph(say("about_episodes", words=words), "note"),
         ],
     )
     if several:
-        yield _contrasts(material, results)
-    order = figures.stability_figure(analysis)
-    if order:
-        said = " ".join(figures.stability_lines(analysis))
-        by_means = "By their means the conditions stand in the order "
-        blocks = [
-            paragraph(f"{by_means}{figures.order_in_words(analysis)}. {said}"),
-            order,
-            figures.bucket_figure(results, words),
-        ]
-        yield Section("ranks", "Does the order hold?", [each for each in blocks if each])
-    why_not = results.no_curve or "the declared detector gives no difference"
-    curve = figures.curve_figure(material, results)
+        yield _contrasts(material, analysis, runs)
+    if ranks := figures.stability_figure(analysis):
+        about, figure = ranks
+        by_bucket = figures.bucket_figure(analysis, runs, words)
+        blocks = [paragraph(about), figure, *([by_bucket] if by_bucket else ())]
+        yield Section("ranks", "Does the order hold?", blocks)
+    comparisons = primary_comparisons(analysis, material.outcomes)
+    curve = figures.curve_figure(material.curve, comparisons, material.detections)
+    why_not = material.no_curve or "the declared detector gives no difference"
     varied = curve or paragraph(f"No specification curve: {why_not}.")
     yield Section("robustness", "Does it depend on the detector?", [varied])
 
 
-def _contrasts(material: Material, results: StudyResults) -> Section:
-    analysis, measure = results.analysis, measure_of(material.outcomes)
+def _contrasts(material: Material, analysis: Analysis, runs: Runs) -> Section:
+    def table(measure: str) -> Block:
+        rows = analysis.rows(measure)
+        return tables.contrasts(f"contrasts_{measure}", rows, analysis.settings.level)
+
+    measure, words = material.measure, material.words
+    forest = figures.forest_figure(analysis, runs, measure, words)
     others = [
-        details(
-            f"The same for the {measure_name(name, material.words)}",
-            [tables.contrasts(analysis, name)],
-        )
+        details(f"The same for the {measure_name(name, words)}", [table(name)])
         for name in MEASURES
         if name != measure
     ]
-    forest = figures.forest_figure(material, results)
-    blocks = [
-        *([forest] if forest else ()),
-        tables.contrasts(analysis, measure),
-        *others,
-        paragraph(f"{ABOUT_TESTS} {few_prompts(analysis)}", "note"),
-    ]
+    note = paragraph(f"{say('about_tests')} {few_prompts(analysis)}", "note")
+    blocks = [*([forest] if forest else ()), table(measure), *others, note]
     return Section("contrasts", "Differences between conditions", blocks)
 
 
+def _loops(material: Material) -> Section:
+    detector: Detector = material.study.plan.detector.settings
+    judged = [found for found in material.detections if found.looping is not None]
+    about = say(
+        "loops",
+        looping=sum(bool(found.looping) for found in judged),
+        judged=len(judged),
+        declared=resolve_loops(detector) is detector,
+        standard=LOOPS.standard,
+    )
+    table = tables.loops(list(material.study.plan.conditions), material.detections)
+    return Section("loops", "Which conversations loop", [paragraph(about), table])
+
+
 def reliability_section(found: Reliability | None) -> Section:
-    """The gate, who rated, and how far they agree."""
+    """The gate, the raters, and how far they agree."""
     if found is None:
         none = (
             "No reliability audit has been run: only the detector has judged these conversations."
@@ -255,46 +245,33 @@ def reliability_section(found: Reliability | None) -> Section:
         return Section("reliability", "Reliability", [gate])
     blocks = [
         gate,
-        paragraph(f"Who rated: {'; '.join(map(str, found.raters))}."),
+        paragraph(f"Raters: {'; '.join(map(str, found.raters))}."),
         tables.reliability_table(found.figures, found.figures["by_stratum"]),
         bullets([found.retest_in_words, *starmap(validity_in_words, found.against.items())]),
     ]
     return Section("reliability", "Reliability", blocks)
 
 
-# Conversations that are shown, the most telling of their kind first: collapsed, looping, healthy.
+# The conversations that are shown: collapsed, looping, and healthy ones.
 Choice = tuple[list[Detection], list[Detection], list[Detection]]
 
 
-def choice_in_words(choice: Choice, words: ResultWords) -> str:
-    """What is shown."""
-    collapsed, looping, healthy = choice
-    said = f"The largest shares of {words.turns} in the study, and the smallest."
-    if not collapsed:
-        said = f"The smallest shares of {words.turns} in the study. No conversation {words.was}."
-    elif not healthy:
-        said = f"The largest shares of {words.turns} in the study. None is smaller."
-    if looping:
-        said += f" Between them, conversations that loop without a {words.event}."
-    return said
-
-
 def choose(detections: Iterable[Detection], each: int = EACH) -> Choice:
-    """The largest shares of collapsed turns, and smaller ones; of equals, the most similar turns.
+    """Choose the largest and the smallest shares of collapsed turns, and loops without a collapse.
 
-    Between them come loops without a collapse. A conversation is shown once, and none without a
-    verdict.
+    Among equal shares, the conversation with the most similar turns comes first. Each is chosen
+    once, and only with a verdict.
     """
     known = [found for found in detections if found.collapse_rate is not None]
 
-    def telling(detection: Detection) -> tuple[float, float]:
-        """How much is collapsed, and how similar a turn is to the two before it, on average."""
+    def severity(detection: Detection) -> tuple[float, float]:
+        """The share of collapsed turns, and the mean similarity to the closer of two turns."""
         near = [max(row.s1 or 0.0, row.s2 or 0.0) for row in detection.trace or ()]
         return detection.collapse_rate or 0.0, sum(near) / len(near) if near else 0.0
 
-    worst = sorted(known, key=telling, reverse=True)
+    worst = sorted(known, key=severity, reverse=True)
     collapsed = [found for found in worst[:each] if found.collapsed]
-    # What collapsed as much as these is not healthier than they are.
+    # An equal share is not healthier.
     bound = collapsed[-1].collapse_rate if collapsed else None
     rest = [
         found for found in reversed(worst) if bound is None or (found.collapse_rate or 0.0) < bound
@@ -313,7 +290,7 @@ def show(
     words: ResultWords,
     loops: Loops = LOOPS,
 ) -> list[Section]:
-    """The chosen conversations, each with its verdict, its pictures and its turns."""
+    """Show the chosen conversations, each with its verdict, figures and turns."""
     wanted = {found.id for kind in choice for found in kind}
     texts = {talk.id: talk for talk in trajectories if talk.id in wanted}
     kinds = {
@@ -353,7 +330,7 @@ def _conversation(
     )
     if lines:
         yield lines
-    # Comparing all turns needs the encoder, and its files are not pulled for it.
+    # A heat map needs the encoder, whose files are not downloaded for it.
     if len(detection.positions) > 1 and weights.locate(weights.ENCODER) is not None:
         kept = [trajectory.turns[place - 1].text for place in detection.positions]
         pairs = compare_turns(default_encoder().encode(kept).vectors)
@@ -370,7 +347,7 @@ def _conversation(
 def parts(
     messages: Sequence[ShownMessage | range], detection: Detection
 ) -> Iterator[tuple[bool, list[ShownMessage | range]]]:
-    """The transcript in order, in parts that are open to see or not: what matters is open."""
+    """Split a transcript into parts to expand, such as the onset of a collapse, and the rest."""
     opened = set(range(1, OPEN_HEAD + 1))
     if detection.first_collapse_turn is not None:
         onset = detection.positions[detection.first_collapse_turn - 1]
@@ -385,26 +362,17 @@ def _position(item: ShownMessage | range) -> int:
     return item[0] if isinstance(item, range) else item.position
 
 
-def not_shown(material: Material, conversations: Sequence[Section]) -> Iterator[str]:
-    """What a reader might look for here in vain."""
-    hidden = len(material.detections) - len(conversations)
-    if hidden > 0:
-        yield (
-            f"the texts of {plural(hidden, 'judged conversation')}; they are in the study, "
-            "and `chimera export` writes them"
-        )
-    for each in material.left_out:
-        yield f"{plural(each.runs, 'run')} of {each.condition} in any estimate: {each.reason}"
-    if material.results:
-        yield "a hazard ratio: it would need hazards that stay proportional, which loops do not"
-        if material.results.curve is None:
-            yield f"a specification curve: {material.results.no_curve}"
-        stability = material.results.analysis.rank_stability
-        if stability.by_bucket is None:
-            yield f"stability by bucket: {stability.reasons.get('by_bucket', '')}"
-    if material.reliability is None:
-        yield "how far people agree with the detector: no reliability audit has been run"
+def _omissions(material: Material, conversations: Sequence[Section]) -> list[str]:
+    """What a reader might expect on the page but won't find."""
     maps = [f for f in find_blocks(Figure, conversations) if f.name.startswith("heat_map_")]
-    if len(maps) < len(conversations):
-        yield "some heat maps: they need two turns, and the encoder's files on this machine"
-    yield "what other co-detectors see in the words alone: `chimera analyse --robustness` tells"
+    found = render_text(
+        "selfplay_not_shown.txt",
+        hidden=len(material.detections) - len(conversations),
+        left_out=material.left_out,
+        analysis=material.results and material.results[0],
+        curve=material.curve,
+        no_curve=material.no_curve,
+        audited=material.reliability is not None,
+        missing_maps=len(maps) < len(conversations),
+    )
+    return list(filter(None, found))

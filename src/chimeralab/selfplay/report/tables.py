@@ -1,14 +1,15 @@
-"""The tables of a self-play study, on the page and as files; some are written as files alone."""
+"""Tables of a self-play analysis for the page, the terminal and files, and what they say."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from chimeralab.analysis import Analysis
-from chimeralab.core.numbers import between, number, p_value
+from chimeralab.core.numbers import between, number, p_value, percent
+from chimeralab.core.records import Detection
 from chimeralab.core.result_words import ResultWords
+from chimeralab.report.page import render_text
 from chimeralab.report.table import (
-    SHARE,
+    SIGNIFICANT,
     UNITS,
     Cell,
     Dash,
@@ -18,16 +19,46 @@ from chimeralab.report.table import (
     format_estimate,
     make_table,
     optional_cell,
+    ticks_from_0,
 )
-from chimeralab.selfplay.outcomes import Measure
-from chimeralab.selfplay.report.charts import ticks_from_0
-from chimeralab.selfplay.report.figures import bucket_means
-from chimeralab.selfplay.report.material import Material, StudyResults
-from chimeralab.stats.intervals import Interval
+from chimeralab.selfplay.analysis import Analysis
+from chimeralab.selfplay.runs import Runs
+from chimeralab.selfplay.specifications import SpecificationCurve
+from chimeralab.stats.clusters import cells_of
+from chimeralab.stats.effects import Effect, key_of
 from chimeralab.study.plan import Plan
 
-SPEAKERS_NAMED = 6
+MAX_SPEAKERS = 6
 FIRST = ("n", "incidence", "incidence_ci", "km_median", "rmst", "rmst_ci", "reasons")
+
+
+def interpret(analysis: Analysis, words: ResultWords) -> list[str]:
+    """Interpret an analysis in sentences, worded as the reliability gate allows."""
+    declared = {key_of(each) for each in analysis.primary}
+    tested = [each for each in analysis.contrasts if each.p_holm is not None]
+    iccs = [each.icc for each in analysis.conditions.values() if each.icc is not None]
+    designs = [
+        (abs(effect.estimate), outlook)
+        for effect, outlook in zip(analysis.contrasts, analysis.outlook, strict=True)
+        if effect.estimate is not None and len(outlook.designs) > 1
+    ]
+    found = render_text(
+        "selfplay_reading.txt",
+        analysis=analysis,
+        conditions=analysis.conditions,
+        order=analysis.rank_stability.order,
+        words=words,
+        tested=tested,
+        alike=[each for each in tested if (each.p_holm or 0) >= SIGNIFICANT],
+        undeclared=[each for each in analysis.weighted if key_of(each) not in declared],
+        ratios=[each.se_ratio for each in analysis.contrasts if each.se_ratio is not None],
+        similar=bool(iccs) and min(iccs) > 0,
+        collapsed=sum(each.collapsed_runs for each in analysis.after_onset.values()),
+        recovered=sum(each.recovered_runs for each in analysis.after_onset.values()),
+        # The closest pair is the hardest to tell apart.
+        hardest=min(designs, key=lambda pair: pair[0])[1] if designs else None,
+    )
+    return list(filter(None, found))
 
 
 def cast_table(plan: Plan) -> Table:
@@ -38,130 +69,125 @@ def cast_table(plan: Plan) -> Table:
             each.name if each.name.startswith(each.model) else f"{each.name} ({each.model})"
             for each in condition.speakers
         ]
-        named = speakers[:SPEAKERS_NAMED] + ["…"] * (len(speakers) > SPEAKERS_NAMED)
+        shown = speakers[:MAX_SPEAKERS] + ["…"] * (len(speakers) > MAX_SPEAKERS)
         heats = sorted({each.sampling.temperature for each in condition.speakers})
         step = condition.countermeasure.use if condition.countermeasure else "nothing"
-        rows.append([name, ", ".join(named), ", ".join(f"{heat:g}" for heat in heats), step])
+        rows.append([name, ", ".join(shown), ", ".join(f"{heat:g}" for heat in heats), step])
     keys = ("condition", "speakers", "temperature", "countermeasure")
     headings = ("condition", "speakers, in turn", "temperature", "on collapse")
     raw = [dict(zip(keys, row, strict=True)) for row in rows]
     return make_table("design", headings, rows, raw, words=(0, 1, 3))
 
 
-def level(analysis: Analysis) -> str:
-    """The level of all intervals, as it stands over them."""
+def _interval_heading(analysis: Analysis) -> str:
     return f"{100 * analysis.settings.level:g} % interval"
+
+
+def _cell(record: Any, name: str, show: Callable[[float], str]) -> Cell:
+    """A number of a record, or a dash with the record's reason."""
+    value = getattr(record, name)
+    return show(value) if value is not None else Dash(record.reasons.get(name, "unknown"))
+
+
+def _estimate_cell(record: Any, name: str, interval: str, measure: str = "share") -> Cell:
+    """A number of a record with its interval; either may be missing."""
+    value, ends = getattr(record, name), getattr(record, interval)
+    if value is None:
+        return Dash(record.reasons.get(name, "unknown"))
+    shown = format_estimate(value, ends, UNITS[measure])
+    return shown if ends is not None else Dash(record.reasons.get(interval, "unknown"), shown)
+
+
+def _points(value: float) -> str:
+    return number(value, 1, 100)
+
+
+def _turns(value: float) -> str:
+    return number(value, 0)
+
+
+def _two_digits(value: float) -> str:
+    return number(value, 2)
 
 
 def shares(analysis: Analysis) -> Table:
     """How much collapses, by condition."""
-    headings = (
-        "condition",
-        "runs",
-        "prompts",
-        f"mean ({level(analysis)})",
-        "median",
-        "SD",
-        "at risk",
-        "ICC",
-    )
-    rows = []
-    for name, each in analysis.conditions.items():
-        why = each.reasons
-        at_risk = number(each.at_risk_mean, 1, 100) + SHARE.value
-        rows.append(
-            [
-                name,
-                f"{each.n:,}",
-                f"{each.seeds:,}",
-                _with_interval(each.mean, each.share_ci, why.get("share_ci")),
-                number(each.median, 1, 100) + SHARE.value,
-                optional_cell(number(each.sd, 1, 100), each.sd, why.get("sd")),
-                optional_cell(at_risk, each.at_risk_mean, why.get("at_risk_mean")),
-                optional_cell(number(each.icc, 2), each.icc, why.get("icc")),
-            ]
-        )
+    mean = f"mean ({_interval_heading(analysis)})"
+    headings = ("condition", "runs", "prompts", mean, "median", "SD", "at risk", "ICC")
+    rows = [
+        [
+            name,
+            f"{each.n:,}",
+            f"{each.seeds:,}",
+            _estimate_cell(each, "mean", "share_ci"),
+            percent(each.median),
+            _cell(each, "sd", _points),
+            _cell(each, "at_risk_mean", percent),
+            _cell(each, "icc", _two_digits),
+        ]
+        for name, each in analysis.conditions.items()
+    ]
     raw = [{"condition": name, **flatten(c.as_dict())} for name, c in analysis.conditions.items()]
     return make_table("conditions", headings, rows, raw)
 
 
-def _with_interval(
-    value: float, interval: Interval | None, reason: str | None, measure: Measure = "share"
-) -> Cell:
-    """A value that is always there, and an interval that may not be."""
-    shown = format_estimate(value, interval, UNITS[measure])
-    return shown if interval is not None else Dash(reason or "unknown", shown)
-
-
 def first_collapses(analysis: Analysis, words: ResultWords) -> Table:
-    """How often and how soon, by condition."""
+    """How often and how soon runs collapse, by condition."""
     headings = (
         "condition",
-        f"any {words.event} ({level(analysis)})",
+        f"any {words.event} ({_interval_heading(analysis)})",
         "median turn of the first",
-        f"mean turns without, of {analysis.settings.tau:g} ({level(analysis)})",
+        f"mean turns without, of {analysis.settings.tau:g} ({_interval_heading(analysis)})",
     )
-    rows, raw = [], []
+    rows = [
+        [
+            name,
+            _estimate_cell(each, "incidence", "incidence_ci", "incidence"),
+            _cell(each, "km_median", _turns),
+            _estimate_cell(each, "rmst", "rmst_ci", "restricted_mean"),
+        ]
+        for name, each in analysis.conditions.items()
+    ]
+    raw = []
     for name, each in analysis.conditions.items():
-        why = each.reasons
-        rmst: Cell = Dash(why.get("rmst", "unknown"))
-        if each.rmst is not None:
-            rmst = _with_interval(each.rmst, each.rmst_ci, why.get("rmst_ci"), "restricted_mean")
-        any_ci, any_why = each.incidence_ci, why.get("incidence_ci")
-        rows.append(
-            [
-                name,
-                _with_interval(each.incidence, any_ci, any_why, "incidence"),
-                optional_cell(number(each.km_median, 0), each.km_median, why.get("km_median")),
-                rmst,
-            ]
-        )
         picked = {key: value for key, value in each.as_dict().items() if key in FIRST}
         raw.append({"condition": name, **flatten(picked)})
     return make_table("first_collapse", headings, rows, raw)
 
 
 def after_onset(analysis: Analysis, words: ResultWords) -> Table:
-    """What becomes of runs once they have collapsed."""
+    """What happens to runs after their first collapse."""
     headings = (
         "condition",
         words.runs,
-        f"recovered ({level(analysis)})",
+        f"recovered ({_interval_heading(analysis)})",
         "episodes per run",
         "median length, turns",
         f"{words.turns}, from the onset on",
     )
-    rows = []
-    for name, each in analysis.after_onset.items():
-        why = each.reasons
-        share: Cell = Dash(why.get("recovered_share", "unknown"))
-        if each.recovered_share is not None:
-            share = _with_interval(each.recovered_share, each.recovered_ci, why.get("recovered_ci"))
-        dwell, many = number(each.dwell_share, 1, 100) + SHARE.value, each.episodes_per_run
-        rows.append(
-            [
-                name,
-                f"{each.collapsed_runs:,}",
-                share,
-                optional_cell(number(many, 1), many, why.get("episodes_per_run")),
-                optional_cell(
-                    number(each.dwell_median, 0), each.dwell_median, why.get("dwell_median")
-                ),
-                optional_cell(dwell, each.dwell_share, why.get("dwell_share")),
-            ]
-        )
+    rows = [
+        [
+            name,
+            f"{each.collapsed_runs:,}",
+            _estimate_cell(each, "recovered_share", "recovered_ci"),
+            _cell(each, "episodes_per_run", lambda value: number(value, 1)),
+            _cell(each, "dwell_median", _turns),
+            _cell(each, "dwell_share", percent),
+        ]
+        for name, each in analysis.after_onset.items()
+    ]
     raw = [{"condition": n, **flatten(each.as_dict())} for n, each in analysis.after_onset.items()]
     return make_table("after_onset", headings, rows, raw)
 
 
-def loops(material: Material) -> Table:
+def loops(conditions: Sequence[str], detections: Sequence[Detection]) -> Table:
     """How many conversations loop, and in which ways, by condition."""
     rows: list[list[Cell]] = []
     raw = []
-    for name in material.study.plan.conditions:
+    for name in conditions:
         judged = [
             found
-            for found in material.detections
+            for found in detections
             if found.metadata["condition"] == name and found.looping is not None
         ]
         looping = sum(bool(found.looping) for found in judged)
@@ -170,59 +196,52 @@ def loops(material: Material) -> Table:
             for found in judged
             for kind in dict.fromkeys(loop.kind for loop in found.loops if loop.level == "verdict")
         )
-        said = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common())
+        named = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common())
         counts: Cell = Dash("no conversation was judged by the loop detector")
         if judged:
-            share = number(looping / len(judged), 1, 100) + SHARE.value
-            counts = f"{looping:,} ({share})"
-        rows.append([name, f"{len(judged):,}", counts, said or "none"])
+            counts = f"{looping:,} ({percent(looping / len(judged))})"
+        rows.append([name, f"{len(judged):,}", counts, named or "none"])
         raw.append(
-            {"condition": name, "conversations": len(judged), "looping": looping, "kinds": said}
+            {"condition": name, "conversations": len(judged), "looping": looping, "kinds": named}
         )
     headings = ("condition", "conversations", "looping", "kinds")
     return make_table("loops", headings, rows, raw, words=(0, 3))
 
 
-def contrasts(analysis: Analysis, measure: Measure) -> Table:
-    """The differences of one measure, every p beside what an analysis without clusters says."""
-    headings = (
-        "difference of",
-        f"estimate ({level(analysis)})",
-        "Holm p",
-        "permutation p",
-        "naive p",
-        "SE ratio",
-    )
+def contrasts(name: str, effects: Sequence[Effect], level: float, *, bare: bool = False) -> Table:
+    """Differences with their p-values, clustered and naive; `bare` ones without their unit."""
+    interval = f"estimate ({100 * level:g} % interval)"
+    headings = ("difference of", interval, "Holm p", "permutation p", "naive p", "SE ratio")
     rows, raw = [], []
-    for each in analysis.rows(measure):
+    for each in effects:
         why = each.reasons
-        shown: Cell = format_difference(each.estimate, each.interval, UNITS[each.measure])
+        unit = UNITS[each.measure]
+        shown: Cell = format_difference(each.estimate, each.interval, unit, bare=bare)
         if each.estimate is None or each.interval is None:
             shown = Dash(why.get("estimate") or why.get("interval") or "unknown", str(shown))
+        holm: Cell = Dash(why.get("p_holm") or why.get("p") or "unknown")
         rows.append(
             [
                 each.marked_name,
                 shown,
-                optional_cell(p_value(each.p_holm), each.p_holm, why.get("p_holm") or why.get("p")),
-                optional_cell(
-                    p_value(each.permutation_p), each.permutation_p, why.get("permutation_p")
-                ),
-                optional_cell(p_value(each.naive_p), each.naive_p, why.get("naive_p")),
-                optional_cell(number(each.se_ratio, 2), each.se_ratio, why.get("se_ratio")),
+                p_value(each.p_holm) if each.p_holm is not None else holm,
+                _cell(each, "permutation_p", p_value),
+                _cell(each, "naive_p", p_value),
+                _cell(each, "se_ratio", _two_digits),
             ]
         )
         weights = "; ".join(f"{k}: {v:g}" for k, v in each.weights.items())
         raw.append({**flatten(each.as_dict()), "weights": weights, "role": each.role})
-    return make_table(f"contrasts_{measure}", headings, rows, raw)
+    return make_table(name, headings, rows, raw)
 
 
 def at_risk(analysis: Analysis, words: ResultWords) -> Table:
-    """How many runs were still followed without a collapse at some turns; the file has them all."""
+    """How many runs were followed without a collapse up to some turns; the file has every turn."""
     ticks = ticks_from_0(int(analysis.settings.tau), 300)
     rows, raw = [], []
     for name, curve in analysis.curves.items():
         numbers = list(zip(curve.turns, curve.at_risk, strict=True))
-        # Runs at risk at a turn are those that the next change finds.
+        # The runs at risk at a turn are those plural at the next change of the curve.
         followed = (next((n for turn, n in numbers if turn >= tick), 0) for tick in ticks)
         rows.append([name, *(f"{n:,}" for n in followed)])
         absent = [None] * len(curve.turns)
@@ -239,27 +258,37 @@ def at_risk(analysis: Analysis, words: ResultWords) -> Table:
                 numbers, curve.survival, curve.low or absent, curve.high or absent, strict=True
             )
         ]
-    return make_table(
-        "survival", (f"runs without a {words.event} before turn", *map(str, ticks)), rows, raw
-    )
+    headings = (f"runs without a {words.event} before turn", *map(str, ticks))
+    return make_table("survival", headings, rows, raw)
 
 
-def plain_sheets(results: StudyResults) -> Iterator[Table]:
-    """Tables for files alone: every run, every detector, every test."""
-    analysis, curve = results.analysis, results.curve
+def bucket_means(analysis: Analysis, runs: Runs) -> dict[str, list[float | None]]:
+    """The mean share of each condition in each bucket; None where it has no run."""
+    if runs.bucket is None:
+        return {}
+    cells = cells_of(runs.collapsed / runs.turns, runs.condition, runs.bucket)
+    columns = [cells.conditions.index(name) for name in analysis.conditions]
+    return {
+        str(bucket): [float(cells.means[n, c]) if cells.counts[n, c] else None for c in columns]
+        for n, bucket in enumerate(cells.clusters)
+    }
+
+
+def plain_sheets(
+    analysis: Analysis, runs: Runs, curve: SpecificationCurve | None
+) -> Iterator[Table]:
+    """Tables that are only written as files: every run, every detector, every test."""
+    stability = analysis.rank_stability
     sheets: dict[str, list[Mapping[str, Any]]] = {
-        "runs": [run.as_dict() for run in results.runs.rows],
+        "runs": [run.as_dict() for run in runs.rows],
         "logrank": [
             {**flatten(test.as_dict()), "conditions": ", ".join(test.conditions)}
             for test in (analysis.logrank, *analysis.logrank_pairs)
         ],
         "rank_stability": [
-            {"unit": unit, "order": " > ".join(analysis.rank_stability.order), **held.as_dict()}
-            for unit, held in (
-                ("prompt", analysis.rank_stability.by_seed),
-                ("bucket", analysis.rank_stability.by_bucket),
-            )
-            if held is not None
+            {"unit": unit, "order": " > ".join(stability.order), **counts.as_dict()}
+            for unit, counts in (("prompt", stability.by_seed), ("bucket", stability.by_bucket))
+            if counts is not None
         ],
         "outlook": [
             {"a": each.a, "b": each.b, "measure": each.measure, **design.as_dict()}
@@ -267,10 +296,10 @@ def plain_sheets(results: StudyResults) -> Iterator[Table]:
             for design in each.designs
         ],
     }
-    if results.runs.bucket is not None:
+    if runs.bucket is not None:
         sheets["buckets"] = [
             {"bucket": bucket, "condition": name, "mean": mean}
-            for bucket, means in bucket_means(analysis, results.runs).items()
+            for bucket, means in bucket_means(analysis, runs).items()
             for name, mean in zip(analysis.conditions, means, strict=True)
         ]
     if curve is not None:
@@ -295,13 +324,12 @@ def reliability_table(
     rows: list[list[Cell]] = []
     for items, figures in panels.items():
         why = figures["reasons"]
-        agreement, pabak, ac1 = (
+        agreement, kappa, pabak, ac1 = (
             optional_cell(number(figures[name], 2), figures[name], why.get(name))
-            for name in ("agreement", "pabak", "ac1")
+            for name in ("agreement", "kappa", "pabak", "ac1")
         )
-        kappa: Cell = Dash(why.get("kappa", "unknown"))
         if figures["kappa"] is not None:
-            kappa = f"{number(figures['kappa'], 2)} ({between(figures['kappa_ci_score'], 2)})"
+            kappa = f"{kappa} ({between(figures['kappa_ci_score'], 2)})"
         rated = f"{figures['n_valid']:,} of {figures['n_total']:,}"
         rows.append([items, rated, agreement, kappa, pabak, ac1])
     headings = ("items", "rated", "agreement", "kappa (95 % interval)", "PABAK", "AC1")

@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from chimeralab.core.records import Episode
 from chimeralab.core.result_words import FACT
-from chimeralab.report.charts.canvas import COLLAPSE, LOOP, draw, render_svg, turn_ticks
+from chimeralab.report.charts.canvas import COLLAPSE, LOOP, draw, render_svg
 from chimeralab.report.charts.timeline import (
     LOOP_WORD,
     SimilarityLine,
@@ -24,6 +24,7 @@ from chimeralab.report.charts.timeline import (
     step_name,
     timeline,
 )
+from chimeralab.report.table import turn_ticks
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINES = [

@@ -14,13 +14,12 @@ from chimeralab.report.page import TextBlock, find_blocks
 from chimeralab.selfplay.report.figures import naive_interval
 from chimeralab.selfplay.report.material import (
     Material,
-    StudyResults,
-    few_prompts,
+    Results,
     glance,
     least_certain,
     methods,
 )
-from chimeralab.selfplay.report.page import make_report, study_flow
+from chimeralab.selfplay.report.page import few_prompts, make_report, study_flow
 from chimeralab.selfplay.runs import ExcludedRuns
 from chimeralab.selfplay.specifications import (
     judge_with_all,
@@ -32,7 +31,7 @@ from chimeralab.stats.effects import ContrastSpec
 
 
 @pytest.fixture(scope="module")
-def results(material: Material) -> StudyResults:
+def results(material: Material) -> Results:
     assert material.results is not None
     return material.results
 
@@ -119,17 +118,15 @@ def test_report_of_a_study_without_results_has_no_empty_sections(material: Mater
     assert 'id="flow"' in page
 
 
-def test_flow_loses_nobody_without_a_word(material: Material, results: StudyResults) -> None:
+def test_flow_loses_nobody_without_a_word(material: Material, results: Results) -> None:
     lost = (
         ExcludedRuns("loops", "too short for a verdict", 1),
         ExcludedRuns("loops", "cut short (failed)", 2),
     )
-    conditions = dict(results.analysis.conditions)
+    analysis, runs = results
+    conditions = dict(analysis.conditions)
     conditions["loops"] = replace(conditions["loops"], n=5)
-    changed = results._replace(
-        runs=replace(results.runs, left_out=lost),
-        analysis=replace(results.analysis, conditions=conditions),
-    )
+    changed = replace(analysis, conditions=conditions), replace(runs, left_out=lost)
     stages = study_flow(material._replace(results=changed))["loops"]
     assert [stage.reached for stage in stages] == [8, 8, 8, 7, 5]
     assert [list(stage.lost) for stage in stages[3:]] == [
@@ -147,23 +144,26 @@ def test_flow_counts_questions_that_were_not_answered(material: Material) -> Non
     ]
 
 
-def test_conditions_stand_in_the_order_of_the_plan(
-    material: Material, results: StudyResults
-) -> None:
-    assert list(results.analysis.conditions) == ["loops", "drifts", "collapsed_ones"]
+def test_conditions_stand_in_the_order_of_the_plan(material: Material, results: Results) -> None:
+    assert list(results[0].conditions) == ["loops", "drifts", "collapsed_ones"]
     assert [arm.condition for arm in material.arms] == ["loops", "drifts", "collapsed_ones"]
 
 
-def test_naive_interval_leaves_out_0_exactly_where_its_p_is_small(results: StudyResults) -> None:
-    for each in results.analysis.contrasts:
-        interval = naive_interval(each, results.runs, results.analysis)
+def test_naive_interval_leaves_out_0_exactly_where_its_p_is_small(
+    results: Results,
+) -> None:
+    analysis, runs = results
+    for each in analysis.contrasts:
+        interval = naive_interval(each, runs, analysis)
         assert interval is not None
         assert each.naive_p is not None
         assert (interval.low * interval.high > 0) == (each.naive_p < 0.05)
 
 
-def test_the_curve_is_drawn_for_the_finding_that_would_fall_first(results: StudyResults) -> None:
-    base = results.analysis.contrasts[0]
+def test_the_curve_is_drawn_for_the_finding_that_would_fall_first(
+    results: Results,
+) -> None:
+    base = results[0].contrasts[0]
 
     def asked(p: float) -> ContrastSpec:
         return ContrastSpec({str(p): 1.0, "other": -1.0})
@@ -204,7 +204,7 @@ def test_methods_cite_only_what_is_listed(material: Material) -> None:
     assert len(set(references)) == len(references)
 
 
-def test_loops_are_counted_by_condition_beside_the_declared_outcome(
+def test_loops_are_counted_by_condition_next_to_the_declared_outcome(
     report: Report, material: Material
 ) -> None:
     section = text_of(report.html.split('<h2 id="loops"')[1].split("<h2")[0])
@@ -214,7 +214,7 @@ def test_loops_are_counted_by_condition_beside_the_declared_outcome(
     [table] = [table for table in report.tables if table.name == "loops"]
     assert [row["condition"] for row in table.raw] == list(material.study.plan.conditions)
     assert sum(row["looping"] for row in table.raw) == looping
-    assert "The loop detector (loops-1) was run beside it and is exploratory." in report.html
+    assert "The loop detector (loops-1) was also run and is exploratory." in report.html
 
 
 def test_a_loop_without_a_collapse_is_shown_and_marked(report: Report) -> None:
@@ -240,20 +240,20 @@ def test_what_is_not_shown_is_said(report: Report, material: Material) -> None:
 
 
 def test_every_table_of_the_page_is_a_file_with_all_digits(
-    report: Report, results: StudyResults
+    report: Report, results: Results
 ) -> None:
     tables = {table.name: table for table in report.tables}
     assert {"conditions", "contrasts_share", "flow", "survival", "runs", "buckets"} <= set(tables)
     means = [row["mean"] for row in tables["conditions"].raw]
-    assert np.allclose(means, [each.mean for each in results.analysis.conditions.values()], rtol=0)
+    assert np.allclose(means, [each.mean for each in results[0].conditions.values()], rtol=0)
 
 
 def test_the_scope_of_no_audit_is_printed_at_the_top(report: Report) -> None:
     assert NO_AUDIT.sentence in report.html.split("<nav")[0]
 
 
-def test_few_prompts_are_warned_of(results: StudyResults) -> None:
-    analysis = results.analysis
+def test_few_prompts_are_warned_of(results: Results) -> None:
+    analysis = results[0]
     assert few_prompts(analysis).startswith("With 4 prompts no permutation p can be below 0.125")
     share = analysis.measures["share"]
     many = replace(share, pairs=tuple(replace(each, units=36) for each in share.pairs))

@@ -8,15 +8,21 @@ from typing import Any
 import pytest
 
 from chimeralab.analysis import Analysis
-from chimeralab.selfplay.report.figures import order_in_words
-from chimeralab.selfplay.report.material import Material, StudyResults, glance
+from chimeralab.selfplay.report.figures import format_order
+from chimeralab.selfplay.report.material import Material, glance
 from chimeralab.selfplay.report.page import choose, make_report, study_flow
 
 
 @pytest.fixture
-def results(material: Material) -> StudyResults:
+def analysis(material: Material) -> Analysis:
     assert material.results is not None
-    return material.results
+    return material.results[0]
+
+
+def glance_with(material: Material, analysis: Analysis) -> tuple[str, ...]:
+    """The glance of a study with another analysis of the same runs."""
+    assert material.results is not None
+    return glance(material._replace(results=(analysis, material.results[1])))
 
 
 def with_means(analysis: Analysis, **means: float) -> Analysis:
@@ -30,47 +36,46 @@ def with_means(analysis: Analysis, **means: float) -> Analysis:
     return replace(analysis, conditions=conditions, rank_stability=stability)
 
 
-def first_sentence(material: Material, results: StudyResults, **means: float) -> str:
-    changed = results._replace(analysis=with_means(results.analysis, **means))
-    said = glance(material._replace(results=changed))[0]
+def first_sentence(material: Material, analysis: Analysis, **means: float) -> str:
+    said = glance_with(material, with_means(analysis, **means))[0]
     return said.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_conditions_with_one_share_are_not_called_largest_and_smallest(
-    material: Material, results: StudyResults
+    material: Material, analysis: Analysis
 ) -> None:
-    said = first_sentence(material, results, loops=0.375, drifts=0.375, collapsed_ones=0.375)
+    said = first_sentence(material, analysis, loops=0.375, drifts=0.375, collapsed_ones=0.375)
     assert said.startswith("All 3 conditions had the same share")
     assert "largest" not in said
     assert "37.5 %" in said
 
 
 def test_conditions_that_share_a_place_are_named_together(
-    material: Material, results: StudyResults
+    material: Material, analysis: Analysis
 ) -> None:
-    said = first_sentence(material, results, loops=0.5, drifts=0.25, collapsed_ones=0.25)
+    said = first_sentence(material, analysis, loops=0.5, drifts=0.25, collapsed_ones=0.25)
     assert "loops had the largest share" in said
     assert "drifts and collapsed_ones the smallest, 25.0 %" in said
 
 
-def test_an_order_with_ties_says_so(results: StudyResults) -> None:
-    tied = with_means(results.analysis, loops=0.5, drifts=0.25, collapsed_ones=0.25)
-    assert order_in_words(tied) == "loops > drifts = collapsed_ones"
+def test_an_order_with_ties_says_so(analysis: Analysis) -> None:
+    tied = with_means(analysis, loops=0.5, drifts=0.25, collapsed_ones=0.25)
+    assert format_order(tied) == "loops > drifts = collapsed_ones"
 
 
 def test_several_differences_of_one_size_have_no_largest(
-    material: Material, results: StudyResults
+    material: Material, analysis: Analysis
 ) -> None:
-    share = results.analysis.measures["share"]
+    share = analysis.measures["share"]
     size: dict[str, Any] = {SIZE: 0.2}
     alike = tuple(replace(each, **size) for each in share.pairs)
-    measures = {**results.analysis.measures, "share": replace(share, pairs=alike)}
+    measures = {**analysis.measures, "share": replace(share, pairs=alike)}
     answers = tuple(
         replace(each, comparisons=alike) if each.estimand.role == "primary" else each
-        for each in results.analysis.answers
+        for each in analysis.answers
     )
-    analysis = replace(results.analysis, measures=measures, answers=answers)
-    said = glance(material._replace(results=results._replace(analysis=analysis)))[1]
+    changed = replace(analysis, measures=measures, answers=answers)
+    said = glance_with(material, changed)[1]
     assert "3 differences are equally large, such as" in said
 
 
@@ -89,7 +94,7 @@ def test_the_page_does_not_say_that_an_intraclass_correlation_starts_at_0(
     material: Material,
 ) -> None:
     page = make_report(material).html
-    note = re.search(r"<p class=\"note\">[^<]*ICC:[^<]*</p>", page)
+    note = re.search(r"<p class=\"note\">[^<]*ICC[^<]*</p>", page)
     assert note is not None
     assert "from 0 to 1" not in note[0]
     assert "below 0" in note[0]
