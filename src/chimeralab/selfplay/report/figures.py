@@ -6,7 +6,7 @@ from functools import partial
 from math import isclose
 
 from chimeralab.analysis import Analysis, Runs
-from chimeralab.core.numbers import plural, p_phrase
+from chimeralab.core.numbers import p_phrase, plural
 from chimeralab.core.records import Detection
 from chimeralab.core.result_words import ResultWords
 from chimeralab.embedding.encoder import MARGINS

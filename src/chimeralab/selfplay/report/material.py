@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from chimeralab.analysis import Analysis, Outcomes, Runs
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import plural, percent
+from chimeralab.core.numbers import percent, plural
 from chimeralab.core.records import Detection, plain_value
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, resolve_loops
@@ -47,8 +47,8 @@ from chimeralab.selfplay.specifications import (
 )
 from chimeralab.stats.effects import Effect
 from chimeralab.study import ConditionFlow, Lock, LockError, Study, flow
-from chimeralab.study.verdicts import detect_study, load_detections
 from chimeralab.study.estimates import Estimates
+from chimeralab.study.verdicts import detect_study, load_detections
 from chimeralab.study.verify import Verification, verify_study
 
 # The analysis of a study, and the runs that it describes.

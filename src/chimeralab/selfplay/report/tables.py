@@ -159,11 +159,11 @@ def after_onset(analysis: Analysis, words: ResultWords) -> Table:
     """What happens to runs after their first collapse."""
     headings = (
         "condition",
-        words.runs,
+        f"runs with a {words.event}",
         f"recovered ({_interval_heading(analysis)})",
         "episodes per run",
         "median length, turns",
-        f"{words.turns}, from the onset on",
+        "turns in an episode, from the onset on",
     )
     rows = [
         [
