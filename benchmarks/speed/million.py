@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.speed.cold_start import Cost, cost
 from benchmarks.speed.words import TURNS, WORDS_PER_TURN, english
 from benchmarks.table import Result, keep
+from chimeralab.core.schema import SCHEMA
 from chimeralab.readers.plain import dumps
 
 COMMAND = "python -m benchmarks.speed.million"
@@ -57,11 +58,12 @@ def write(path: Path, conversations: int) -> None:
 
     A thousand different ones come back, each time with a word that no other talk has.
     """
-    lines = [dumps(talk).removeprefix(f'{{"id": "{talk.id}", ') for talk in english(DIFFERENT)]
+    start = f'{{"schema": {SCHEMA}, "id": "'
+    lines = [dumps(talk).removeprefix(f'{start}{talk.id}", ') for talk in english(DIFFERENT)]
     with path.open("w", encoding="utf-8") as file:
         for number in range(conversations):
             line = lines[number % DIFFERENT].replace('"text": "', f'"text": "w{number} ', 1)
-            file.write(f'{{"id": "talk-{number}", {line}\n')
+            file.write(f'{start}talk-{number}", {line}\n')
 
 
 if __name__ == "__main__":

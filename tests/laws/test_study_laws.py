@@ -13,7 +13,7 @@ from chimeralab.core.parts import Part, PartLoader
 from chimeralab.models.seam import Sampling
 from chimeralab.runner import Prompt, Rules, Speaker, TurnRecord
 from chimeralab.study.folder import plan_talks
-from chimeralab.study.lock import differences, digest, link, opening
+from chimeralab.study.lock import digest, link, list_changes, opening
 from chimeralab.study.plan import About, Condition, Plan, RunTable, make_plan
 
 names = st.text("abcxyz", min_size=1, max_size=4)
@@ -83,8 +83,8 @@ def test_a_hash_does_not_depend_on_the_order_of_keys(values):
 @given(st.dictionaries(names, plain, max_size=4), st.dictionaries(names, plain, max_size=4))
 def test_what_has_no_difference_has_one_hash(one, other):
     if digest(one) == digest(other):
-        assert differences(one, other) == []
-    assert differences(one, one) == []
+        assert list_changes(one, other) == []
+    assert list_changes(one, one) == []
 
 
 TABLES = {

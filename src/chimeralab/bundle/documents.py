@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 
 from chimeralab.core.numbers import plural
+from chimeralab.core.schema import json_text
 from chimeralab.core.tables import Columns
 from chimeralab.core.text import escape_markdown
 from chimeralab.embedding.encoder import MODEL
@@ -90,7 +91,7 @@ def versions(study: Study) -> str:
         ],
         "outside_code_sha256": known["outside_code"],
     }
-    return json.dumps(found, indent=1) + "\n"
+    return json_text(found, indent=1) + "\n"
 
 
 def meaning(table: str, column: str) -> str:

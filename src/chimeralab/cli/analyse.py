@@ -18,7 +18,7 @@ from chimeralab.cli.estimate_tables import (
 from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.terminal import say, warn_unverified, with_progress
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import json_text
+from chimeralab.core.schema import json_text
 from chimeralab.detection.seam import Detector
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.gate import NO_AUDIT

@@ -10,8 +10,8 @@ from rich.text import Text
 from chimeralab.cli.options import is_study
 from chimeralab.cli.terminal import out, sanitize, say
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import json_text
 from chimeralab.core.numbers import percent
+from chimeralab.core.schema import json_text
 from chimeralab.rating.audit import FIGURES, Audit, audit_json, explain, panel_json, write_record
 from chimeralab.rating.audit import audit as compare
 from chimeralab.rating.gate import Gate, RuleName, StatisticName

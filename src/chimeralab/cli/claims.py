@@ -10,8 +10,9 @@ import click
 
 from chimeralab.cli.terminal import sanitize, say, warn_unverified
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import json_text, read_text, write_text
+from chimeralab.core.files import read_text, write_text
 from chimeralab.core.numbers import plural
+from chimeralab.core.schema import json_text
 from chimeralab.rating.gate import ClaimScope, forbidden_words
 
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}\n]*?)\s*\}\}")

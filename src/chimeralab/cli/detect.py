@@ -36,10 +36,10 @@ from chimeralab.cli.verdict_table import (
 )
 from chimeralab.core.errors import InputError
 from chimeralab.core.extras import require_extra
-from chimeralab.core.files import json_text
 from chimeralab.core.numbers import plural
 from chimeralab.core.records import Detection
 from chimeralab.core.result_words import FACT, ResultWords
+from chimeralab.core.schema import json_text
 from chimeralab.core.tables import check_table_name, open_table
 from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, TURN_COLUMNS, verdict_rows
 from chimeralab.detection.judging import Judge

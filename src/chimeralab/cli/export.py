@@ -1,6 +1,5 @@
 """`chimera export` and `chimera verify`: share a study, and check that it is unchanged."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, ask
 from chimeralab.cli.terminal import err, sanitize, say, warn_unverified
 from chimeralab.core.files import make_folder, write_text
 from chimeralab.core.numbers import plural
+from chimeralab.core.schema import json_text
 from chimeralab.study import Study
 
 SEALED = "labels that the gate may still use are left out until it is decided"
@@ -112,7 +112,7 @@ def verify(
     else:
         found = pipeline.verify(study, quick=quick, expect=expect)
     if as_json:
-        click.echo(json.dumps(found.as_json(), indent=2))
+        click.echo(json_text(found.as_json(), indent=2))
     else:
         for title, entries in (
             ("Findings", found.findings),

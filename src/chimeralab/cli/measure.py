@@ -15,8 +15,8 @@ from rich.text import Text
 from chimeralab.cli.options import Decorator, with_options
 from chimeralab.cli.terminal import err, new_table, out, sanitize, say, with_progress
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import json_text
 from chimeralab.core.numbers import between, number, p_value, percent, plural
+from chimeralab.core.schema import json_text
 from chimeralab.stats.intervals import MIN_CLUSTERS, Interval
 from chimeralab.trial.columns import (
     GROUPINGS,

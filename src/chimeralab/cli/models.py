@@ -1,6 +1,5 @@
 """`chimera models` and `chimera formats`: manage model files, list log formats."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from rich.table import Table
 from chimeralab.cli.main import SuggestingGroup
 from chimeralab.cli.terminal import out
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import json_text
+from chimeralab.core.schema import json_text
 from chimeralab.weights import (
     ENCODER,
     MODELS,
@@ -137,7 +136,7 @@ def _row(name: str, checks: Mapping[ModelFile, FileState]) -> dict[str, Any]:
 
 
 def _print_json(head: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    click.echo(json.dumps({**head, "models": rows}, indent=2))
+    click.echo(json_text({**head, "models": rows}, indent=2))
 
 
 def _print_next_steps(rows: list[dict[str, Any]]) -> None:

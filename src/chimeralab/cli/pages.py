@@ -29,11 +29,12 @@ from chimeralab.cli.options import (
 )
 from chimeralab.cli.terminal import err, out, sanitize, say, summarize_flow, with_progress
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import atomic_file, json_text
+from chimeralab.core.files import atomic_file
 from chimeralab.core.numbers import plural
 from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
+from chimeralab.core.schema import json_text
 from chimeralab.detection.loops import DetectorPair, resolve_loops
 
 MAX_SUGGESTIONS = 5

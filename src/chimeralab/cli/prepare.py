@@ -1,7 +1,6 @@
 """`chimera new`, `chimera check` and `chimera lock`: create, validate and freeze a plan."""
 
 import asyncio
-import json
 from pathlib import Path
 
 import click
@@ -9,6 +8,7 @@ from rich.table import Table
 
 from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, ask_consent
 from chimeralab.cli.terminal import out, sanitize, say
+from chimeralab.core.schema import json_text
 from chimeralab.study import Study
 from chimeralab.study.folder import new_study, templates
 from chimeralab.study.forecast import Forecast, forecast, gate_in_words
@@ -62,7 +62,7 @@ def check(path: Path, offline: bool, allow_code: bool | None, as_json: bool) -> 
     if as_json:
         models = [answer.as_dict() for answer in answers]
         row = {**expected.as_dict(), "models": models, "locked": study.lock is not None}
-        click.echo(json.dumps(row, indent=2))
+        click.echo(json_text(row, indent=2))
     else:
         _print_forecast(study, expected, answers)
 
@@ -127,7 +127,7 @@ def lock(path: Path, allow_code: bool | None, as_json: bool) -> None:
             "locked_at": locked.locked_at,
             "path": str(study.lock_path),
         }
-        click.echo(json.dumps(row, indent=2))
+        click.echo(json_text(row, indent=2))
     else:
         click.echo(f"{study.lock_path}  sha256 {locked.sha256}")
         click.echo(f"locked at {locked.locked_at or 'an unknown time'}, root hash {study.root}")

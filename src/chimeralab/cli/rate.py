@@ -28,8 +28,8 @@ from chimeralab.cli.options import (
 from chimeralab.cli.terminal import err, out, sanitize, say, speaker_label, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.extras import require_extra
-from chimeralab.core.files import json_text
 from chimeralab.core.numbers import percent
+from chimeralab.core.schema import json_text
 from chimeralab.core.tables import Columns, open_table
 from chimeralab.detection.seam import choose_turns
 from chimeralab.rating.ratings import item_of

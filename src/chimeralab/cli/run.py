@@ -3,7 +3,6 @@
 A terminal gets a live display, a log file a line now and then, other programs JSON Lines.
 """
 
-import json
 import sys
 import time
 from collections import defaultdict
@@ -27,6 +26,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import plural
 from chimeralab.core.records import plain_value
 from chimeralab.core.result_words import MARK
+from chimeralab.core.schema import json_text
 from chimeralab.runner import (
     AttemptFailed,
     Intervention,
@@ -106,7 +106,7 @@ def run(
 
         done = pipeline.run(study, RunOptions(**options), publish)
     if as_json:
-        click.echo(json.dumps({**done.as_dict(), "complete": done.complete}, indent=2))
+        click.echo(json_text({**done.as_dict(), "complete": done.complete}, indent=2))
     elif events == STANDARD_OUTPUT:
         say("stopped: " + sanitize(done.stopped) if done.stopped else "done")
     else:
@@ -319,7 +319,7 @@ def event_lines(target: str | None) -> Iterator[Subscriber]:
                 return
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             try:
-                stream.write(json.dumps({"at": now, **line_of(news)}, ensure_ascii=False) + "\n")
+                stream.write(json_text({"at": now, **line_of(news)}) + "\n")
                 stream.flush()
             except OSError as error:
                 stream = None

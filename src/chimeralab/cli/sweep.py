@@ -19,9 +19,9 @@ from chimeralab.cli.options import (
 )
 from chimeralab.cli.terminal import out, percent, sanitize, with_progress
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import json_text
 from chimeralab.core.numbers import plural
 from chimeralab.core.result_words import MARK
+from chimeralab.core.schema import json_text
 from chimeralab.detection.locked import LOCKED, READINGS, LockedRule
 from chimeralab.detection.measure import measure
 from chimeralab.detection.sweep import STUDY_GRID, Sweep, Sweeper, all_cutoffs, grid_of

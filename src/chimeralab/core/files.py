@@ -1,7 +1,6 @@
 """Read text files with clear errors, and write files and folders atomically."""
 
 import hashlib
-import json
 import os
 import platform
 import re
@@ -10,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
 
 from chimeralab.core.errors import InputError
 
@@ -115,8 +113,3 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file atomically; lone surrogates become U+FFFD."""
     with atomic_file(path) as part:
         part.write_text(text, encoding="utf-8", errors="replace", newline="\n")
-
-
-def json_text(value: Any) -> str:
-    """Serialise to one line of JSON, in ASCII so that lone surrogates survive."""
-    return json.dumps(value, allow_nan=False)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from chimeralab.core.errors import InputError, LogError
-from chimeralab.core.files import atomic_file, json_text
+from chimeralab.core.files import atomic_file
+from chimeralab.core.schema import check_schema, json_text
 
 Write = Callable[[Mapping[str, Any]], None]
 Columns = Mapping[str, type]
@@ -78,6 +79,8 @@ def _read_json_lines(path: Path, needed: Sequence[str]) -> Iterator[TableRow]:
                 raise LogError(str(path), f"not valid JSON ({error})", line) from None
             if not isinstance(cells, dict):
                 raise LogError(str(path), "not a JSON object, such as {...}", line)
+            if type(cells.get("schema")) is int:
+                check_schema(cells.pop("schema"), f"{path}:{line}")
             _check_columns(list(cells), needed, path, line)
             yield line, cells
 
@@ -203,7 +206,7 @@ _WRITERS: dict[str, Callable[[Path, Columns], AbstractContextManager[Write]]] = 
 def _flat(value: Any) -> Any:
     """Convert a value to a cell: lists and objects to JSON, lone surrogates to U+FFFD."""
     if isinstance(value, list | tuple | dict):
-        return json_text(value)
+        return json.dumps(value, allow_nan=False)
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     return value

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import json_text, write_text
+from chimeralab.core.files import write_text
 from chimeralab.core.numbers import percent
 from chimeralab.core.records import Record
+from chimeralab.core.schema import json_text
 from chimeralab.core.text import escape_markdown
 from chimeralab.rating.gate import Gate, GateOutcome, judge_gate
 from chimeralab.rating.labels import LabelTable

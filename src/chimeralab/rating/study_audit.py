@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import json_text, write_text
+from chimeralab.core.files import write_text
 from chimeralab.core.numbers import percent, plural
 from chimeralab.core.parts import format_value
+from chimeralab.core.schema import json_text
 from chimeralab.detection.verdict import from_json
 from chimeralab.rating.audit import (
     JSON,
@@ -123,7 +124,8 @@ def _decide(study: Study, gate: GateTable, known: Mapping[str, Item]) -> Audit:
     raters = [find_rater(study, name).identity_record for name in gate.raters]
     _archive_earlier_record(folder, found)
     write_record(folder, found, rubric, raters)
-    write_text(folder / VALIDITY, json_text(validity_json(found.against)) + "\n")
+    rows = ", ".join(map(json_text, validity_json(found.against)))
+    write_text(folder / VALIDITY, f"[{rows}]\n")
     return replace(found, record=str(folder))
 
 
@@ -308,7 +310,7 @@ def recompute_gate(study: Study) -> CheckResult:
         found, given = _judge(study, gate, sample, candidates(study), any_labels=True)
     except InputError as error:
         return CheckResult((Finding(sample.name, f"its gate can't be recomputed: {error}"),))
-    passed, figures = found.gate.passed, json.loads(json_text(audit_json(found)))
+    passed, figures = found.gate.passed, json.loads(json.dumps(audit_json(found)))
     if _labels_hash(given) != sample.labels_sha256:
         findings.append(Finding(sample.name, "its labels changed after the gate was decided"))
     if passed != sample.passed:

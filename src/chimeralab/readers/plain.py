@@ -1,11 +1,11 @@
 """The plain format, which Chimera Lab writes: an id, and turns with a speaker and a text."""
 
-import json
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 from chimeralab.core.records import RESULT_ROLES, Call, Trajectory, Turn
+from chimeralab.core.schema import json_text
 from chimeralab.readers.chat import result_text
 from chimeralab.readers.seam import (
     Place,
@@ -20,7 +20,7 @@ from chimeralab.readers.seam import (
     other_fields,
 )
 
-RESERVED = {"id", "turns", "metadata"}
+RESERVED = {"schema", "id", "turns", "metadata"}
 SEEDS = {"seed", "prompt"}
 UNSPOKEN = RESULT_ROLES | {"system"}
 
@@ -43,14 +43,17 @@ class Plain(Reader):
             _turn(turn, f"turns[{n}]") for n, turn in enumerate(get_list(fields, "turns"))
         )
         name = get_id(fields, "id") or place.default_id()
-        yield Trajectory(name, turns, other_fields(fields, but={"id", "turns"}), str(place))
+        # A log of others may have a `schema` of its own; ours is a number.
+        ours = {"schema"} if type(fields.get("schema")) is int else set()
+        metadata = other_fields(fields, but={"id", "turns"} | ours)
+        yield Trajectory(name, turns, metadata, str(place))
 
 
 def dumps(trajectory: Trajectory) -> str:
     """Write a conversation as one line of JSON that reads back as the same.
 
     >>> dumps(Trajectory("a", (Turn("Hi.", "Ann"),), {"model": "m"}))
-    '{"id": "a", "turns": [{"speaker": "Ann", "text": "Hi."}], "model": "m"}'
+    '{"schema": 10, "id": "a", "turns": [{"speaker": "Ann", "text": "Hi."}], "model": "m"}'
     """
     metadata = dict(trajectory.metadata)
     hidden = {key: metadata.pop(key) for key in RESERVED & metadata.keys()}
@@ -67,7 +70,7 @@ def dumps(trajectory: Trajectory) -> str:
         turns.append(entry)
     fields = {"id": trajectory.id, "turns": turns}
     nested = {"metadata": hidden} if hidden else {}
-    return json.dumps(fields | metadata | nested, allow_nan=False)
+    return json_text(fields | metadata | nested)
 
 
 def _turn(turn: Any, place: str) -> Turn:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import json_text, write_text
+from chimeralab.core.files import write_text
 from chimeralab.core.numbers import number, percent
 from chimeralab.core.records import Record
+from chimeralab.core.schema import json_text
 from chimeralab.rating.study_audit import Reliability, reliability
 from chimeralab.study import Study
 from chimeralab.study.estimates import Estimates

@@ -18,40 +18,36 @@ from importlib.resources import files
 from pathlib import Path
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.schema import FIRST_SCHEMA, SCHEMA, check_schema
 from chimeralab.study import chain
 
-# Marks the file as ours, for anyone who looks at it from outside: "chim" in ASCII.
+# The `application_id` of the file: "chim" in ASCII.
 APPLICATION_ID = 0x6368696D
-# Marks a copy for others, which nobody writes to any more: "chib".
+# That of the read-only copy in a bundle: "chib".
 COPY_ID = 0x63686962
 BUSY_MS = 30_000
-# After a kill, all that a copy without the WAL can lack: 256 kB, a few dozen turns.
+# The most that a copy without the WAL can lack after a kill: 256 kB, a few dozen turns.
 PAGES_IN_WAL = 64
 
-# Each step brings a database one version up; the version is kept in PRAGMA user_version. A step
-# that has been released is never edited: later tables are added by later steps.
+# One script for each schema number from the first on. A released script is never edited: later
+# tables are added by later scripts.
 MIGRATIONS = ((files("chimeralab.study") / "schema.sql").read_text(encoding="utf-8"),)
-# Versions of the format up to this one were never released.
-UNRELEASED = 9
-# How many steps a database needs to be read without writing to it.
-READABLE = 1
 
 
 class StoreError(InputError):
-    """The database of a study can't be used: names the file and the way out."""
+    """The database of a study can't be used."""
 
 
 def open_to_write(path: Path) -> sqlite3.Connection:
-    """Open or make the database, check that it is whole, and bring it up to date."""
+    """Open or create the database, check its integrity, and migrate it."""
     with explain_errors(path):
         connection = sqlite3.connect(path, isolation_level=None)
         try:
             if connection.execute("PRAGMA application_id").fetchone()[0] == COPY_ID:
                 raise StoreError(
-                    f"{path} is the copy in a bundle, which stays as it is; "
-                    "work on the study that it was made from"
+                    f"{path} is the read-only copy in a bundle; use the study it was made from"
                 )
-            # WAL lets others read while a run writes; FULL makes a commit outlive a power cut.
+            # WAL allows reading during a run; FULL makes commits survive a power cut.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -70,20 +66,24 @@ def open_to_write(path: Path) -> sqlite3.Connection:
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
-    """Open the database for reading only; a run may go on meanwhile."""
+    """Open the database read-only; a run may be writing to it."""
     if not path.is_file():
         raise StoreError(f"{path} does not exist; `chimera run` creates it")
     with explain_errors(path):
-        # On a medium that can't be written, SQLite must not look for a WAL.
-        settled = not path.with_name(path.name + "-wal").exists()
-        fixed = "&immutable=1" if settled and not os.access(path.parent, os.W_OK) else ""
-        address = f"{path.resolve().as_uri()}?mode=ro{fixed}"
+        # In a read-only folder, SQLite must not try to create a WAL.
+        has_wal = path.with_name(path.name + "-wal").exists()
+        immutable = "" if has_wal or os.access(path.parent, os.W_OK) else "&immutable=1"
+        address = f"{path.resolve().as_uri()}?mode=ro{immutable}"
         connection = sqlite3.connect(address, uri=True, isolation_level=None)
         try:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-            if _version(connection, path) < READABLE:
+            schema = _read_schema(connection, path)
+            if schema == 0:
+                raise StoreError(f"{path} is still empty; try again once `chimera run` has started")
+            if schema < SCHEMA:
                 raise StoreError(
-                    f"{path} is older than this chimera-lab; `chimera run` brings it up to date"
+                    f"{path} has schema {schema} and this chimera-lab reads {SCHEMA}; "
+                    "`chimera run` migrates it"
                 )
         except BaseException:
             connection.close()
@@ -92,19 +92,19 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 
 def checkpoint(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring what stands in the WAL into the database itself, as far as no reader is in the way."""
+    """Move the WAL into the database, as far as readers allow."""
     with explain_errors(path):
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Apply the steps that a database does not have yet, each wholly or not at all."""
-    version = _version(connection, path)
-    for number, step in enumerate(MIGRATIONS[version:], start=version + 1):
+    """Apply the missing migrations, each in one transaction."""
+    schema = _read_schema(connection, path)
+    for number in range(max(schema + 1, FIRST_SCHEMA), SCHEMA + 1):
         try:
             connection.executescript(
-                f"BEGIN IMMEDIATE; {step}; PRAGMA application_id = {APPLICATION_ID}; "
-                f"PRAGMA user_version = {UNRELEASED + number};"
+                f"BEGIN IMMEDIATE; {MIGRATIONS[number - FIRST_SCHEMA]}; "
+                f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number};"
             )
             connection.execute("COMMIT")
         except sqlite3.Error:
@@ -115,7 +115,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connection]:
-    """All that is written inside is on disk at the end, or none of it."""
+    """Commit at the end of the block; roll back on an error."""
     with explain_errors(path):
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -129,7 +129,7 @@ def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[sqlite3.
 
 @contextmanager
 def explain_errors(path: Path) -> Iterator[None]:
-    """Say what SQLite complains about, and what to do."""
+    """Turn errors of SQLite into a `StoreError` that says what to do."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -142,29 +142,23 @@ def _advice(complaint: str) -> str:
     if "readonly" in complaint or "unable to open" in complaint:
         return f"it can't be written here ({complaint}); check the folder and its permissions"
     if "locked" in complaint:
-        return "another process holds it; try again when that is done"
+        return "another process is using it; try again later"
     if "not a database" in complaint or "malformed" in complaint:
         return f"the file is damaged ({complaint}); restore a copy, or move it away to start over"
     return complaint
 
 
-def _version(connection: sqlite3.Connection, path: Path) -> int:
-    """How many steps a database has behind it."""
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if version > UNRELEASED + len(MIGRATIONS):
-        raise StoreError(f"{path} was written by a later version of chimera-lab; install that one")
-    if 0 < version <= UNRELEASED:
-        raise StoreError(
-            f"{path} was written before the first release of chimera-lab, whose format has changed "
-            "since; run its plan again in a new folder"
-        )
-    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if version == 0 and tables:
-        raise StoreError(f"{path} is a database of something else; move it away")
-    return max(version - UNRELEASED, 0)
+def _read_schema(connection: sqlite3.Connection, path: Path) -> int:
+    """The schema number of a database that this version can use; 0 for an empty one."""
+    schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if schema:
+        check_schema(schema, str(path), "run its plan again in a new folder", StoreError)
+    elif connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise StoreError(f"{path} is a database of another program; move it away")
+    return schema
 
 
-# The file is written over in place, so that every content has to have the same length.
+# The file is overwritten in place, so every content has the same length.
 WIDTH = 20
 
 
@@ -173,7 +167,7 @@ def tally_path(store: Path) -> Path:
 
 
 def read_tally(store: Path) -> int:
-    """What the file beside a database says; 0 before anything is stored."""
+    """Read the count next to a database; 0 before anything is stored."""
     try:
         return int(tally_path(store).read_bytes())
     except (OSError, ValueError):
@@ -181,34 +175,37 @@ def read_tally(store: Path) -> int:
 
 
 def write_tally(store: Path, stored: int) -> None:
-    """Put down what is safe in the database by now: after a kill, at most a commit too few."""
+    """Write how much is committed; after a kill it is at most one commit behind."""
     path = tally_path(store)
     with path.open("r+b" if path.exists() else "wb", buffering=0) as file:
         file.write(f"{stored:<{WIDTH}}\n".encode("ascii"))
 
 
 def shortfall(store: Path, found: int) -> str | None:
-    """What is missing in a database that holds less than was stored in it; None if nothing is.
+    """Say what a database lacks of what was stored in it; None if nothing.
 
     >>> shortfall(Path("nowhere/study.db"), 3)
     """
-    kept = read_tally(store)
-    if found >= kept:
+    tally = read_tally(store)
+    if found >= tally:
         return None
-    lacks = f"lacks the last {kept - found:,} of {kept:,}" if found else f"has none of the {kept:,}"
+    if found:
+        lacks = f"lacks the last {tally - found:,} of {tally:,}"
+    else:
+        lacks = f"has none of the {tally:,}"
     return (
-        f"{lacks} turns, replies to probes and starts of runs that were stored in it: "
-        f"{store.name}-wal is missing or cut"
+        f"{lacks} turns, probe replies and run starts that were stored in it: "
+        f"{store.name}-wal is missing or truncated"
     )
 
 
 class GroupCommit:
-    """Gathers steps, each whole or not there, and commits all of them together.
+    """Collects atomic steps and commits them together.
 
-    Outside an event loop a step is on disk at its end. Inside one it is when `flush` returns,
-    or soon after if nobody waits. `then` is called after each commit. With `patience`, a commit
-    waits so many times as long as the last one took before it follows, so that waiting for the
-    disk leaves the loop that share of its time, by `clock`.
+    Outside an event loop, a step is durable when it ends; inside one, when `flush` returns, or
+    shortly after. `then` is called after each commit. With a `patience` of n, a commit starts no
+    sooner than n times the duration of the last one after it, so that the disk blocks the event
+    loop for a limited share of the time.
     """
 
     patience = 0.0
@@ -245,19 +242,19 @@ class GroupCommit:
                         self._db.execute("RELEASE step")
         except Exception as error:
             if self._next and not self._db.in_transaction:
-                # A full disk ends the transaction, and with it what others had gathered.
+                # A full disk rolls back the whole transaction, with the steps of others.
                 self._next.set_exception(error)
                 self._next = None
             raise
         self._commit_soon()
 
     async def flush(self) -> None:
-        """Wait until all steps so far are on disk."""
+        """Wait until all steps so far are durable."""
         if self._next is not None:
-            await asyncio.shield(self._next)  # others wait for it, too
+            await asyncio.shield(self._next)  # others wait for it as well
 
     def commit(self) -> None:
-        """Put what was gathered on disk now, and tell whoever waits for it."""
+        """Commit now, and wake those who wait for it."""
         waiting, self._next = self._next, None
         try:
             if self._db.in_transaction:
@@ -295,5 +292,5 @@ class GroupCommit:
 
     def _commit_for_all(self, waiting: asyncio.Future[None]) -> None:
         if not waiting.done():
-            with suppress(Exception):  # whoever waits for it is told
+            with suppress(Exception):  # the waiting futures have it
                 self.commit()

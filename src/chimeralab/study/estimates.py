@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import write_text
+from chimeralab.core.schema import SCHEMA, json_text
 from chimeralab.study.database import COPY_ID
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest, resolve
@@ -73,13 +74,13 @@ class Estimates:
         if self._renew:
             stored[kind.__name__] = {"key": key, "value": encode(found, known or {})}
             with suppress(InputError):  # a medium that can't be written has its estimates too
-                write_text(self.path, json.dumps(stored, separators=(",", ":")))
+                write_text(self.path, json_text(stored))
         return found
 
     def _read(self) -> dict[str, Any]:
         with suppress(OSError, ValueError):
             found = json.loads(self.path.read_text(encoding="utf-8"))
-            if isinstance(found, dict):
+            if isinstance(found, dict) and found.pop("schema", None) == SCHEMA:
                 return found
         return {}
 

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -93,7 +92,7 @@ class Study:
         plan = read_plan(self.plan_path, self._beside(), resolved)
         # Reading asks for no version; `check_lock` still does before anything is run.
         if lock is not None and not plan.code:
-            refuse_changes(replace(lock, resolved={**resolved, "chimeralab": __version__}), plan)
+            refuse_changes({**resolved, "chimeralab": __version__}, plan)
         return plan
 
     @cached_property
@@ -109,7 +108,7 @@ class Study:
         """The lock, after making sure that the plan is still the locked one."""
         lock = self.lock
         if lock is not None:
-            refuse_changes(lock, self.plan)
+            refuse_changes(lock.resolved, self.plan)
         return lock
 
     @property

@@ -1,8 +1,7 @@
-"""The lock: the fully resolved plan under one hash, and a chain of hashes through what is said.
+"""The lock: the resolved plan under one hash, and the hashes that link the turns of a conversation.
 
-Each turn's hash covers the one before it: a turn that is edited, dropped, added or swapped breaks
-the chain from there on. A reply to a probe branches off the chain, as it is not a part of the
-conversation.
+The hash of a turn covers the one before it, so that editing, dropping, adding or swapping a turn
+breaks every later hash. A probe reply branches off, since it is not part of the conversation.
 """
 
 import hashlib
@@ -11,19 +10,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from chimeralab import version
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import atomic_file
 from chimeralab.core.parts import PARTS, format_value
 from chimeralab.core.records import Record, plain_value
+from chimeralab.core.schema import SCHEMA, check_schema
 from chimeralab.runner import Prompt, TurnRecord
 from chimeralab.study.plan import Plan
 from chimeralab.weights import ENCODER
 from chimeralab.weights import MODELS as FILES
 
-DIFFERENCES_SHOWN = 12
+MAX_CHANGES = 12
 
 
 class LockError(InputError):
@@ -39,27 +39,15 @@ class Lock(Record):
     locked_at: str | None = None
 
 
-class ChangedKey(NamedTuple):
-    """One key that is not as it was locked; None stands where it is absent."""
-
-    key: str
-    locked: Any
-    present: Any
-
-    def __str__(self) -> str:
-        sides = ("nothing" if side is None else format_value(side) for side in self[1:])
-        return f"{self.key}: {' → '.join(sides)}"
-
-
 def resolve(plan: Plan) -> dict[str, Any]:
-    """Everything that the results may depend on, as plain values.
+    """Everything that results may depend on, as plain JSON values.
 
-    The hashes of weights and of outside code are None where the files are out of our sight.
+    The hashes of weights and of outside code are None for files that are not here.
     """
     hashes = {
         name: {file.name: file.sha256 for file in weights.files} for name, weights in FILES.items()
     }
-    return {
+    values = {
         "chimeralab": version.__version__,
         "records": "chained",
         "encoder": hashes[ENCODER],
@@ -71,6 +59,8 @@ def resolve(plan: Plan) -> dict[str, Any]:
         **({PARTS: plain_value(plan.outside_parts)} if plan.outside_parts else {}),
         **plan.as_dict(),
     }
+    plain: dict[str, Any] = json.loads(json.dumps(values))
+    return plain
 
 
 def make_lock(plan: Plan) -> Lock:
@@ -89,13 +79,14 @@ def digest(value: Any) -> str:
 
 
 def write_lock(path: Path, lock: Lock) -> None:
-    text = json.dumps(lock.as_dict(), sort_keys=True, indent=1, ensure_ascii=False)
+    values = {"schema": SCHEMA, **lock.as_dict()}
+    text = json.dumps(values, sort_keys=True, indent=1, ensure_ascii=False)
     with atomic_file(path) as part:
         part.write_text(text + "\n", encoding="utf-8")
 
 
 def read_lock(path: Path) -> Lock:
-    """Read a lock and make sure that it is whole."""
+    """Read a lock and check its hash."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         lock = Lock(values["sha256"], values["resolved"], values.get("locked_at"))
@@ -103,51 +94,60 @@ def read_lock(path: Path) -> Lock:
         raise LockError(f"{path} can't be read ({error.strerror})") from error
     except (ValueError, KeyError, TypeError) as error:
         raise LockError(f"{path} is damaged; restore it from version control or a copy") from error
+    check_schema(
+        values.get("schema", SCHEMA), str(path), "lock its plan again in a new folder", LockError
+    )
     if digest(lock.resolved) != lock.sha256:
-        raise LockError(f"{path} was edited: its contents do not match the hash that it names")
+        raise LockError(f"{path} was edited: its contents do not match its hash")
     return lock
 
 
-def refuse_changes(lock: Lock, plan: Plan) -> None:
-    """Raise when the plan, its prompts or any default is not as locked."""
+def refuse_changes(recorded: Mapping[str, Any], plan: Plan, when: str = "locked") -> None:
+    """Raise if the plan, its prompts or any default differ from the recorded ones.
+
+    A patch version opens what another of its minor version recorded.
+    """
     present = resolve(plan)
-    then, now = lock.resolved.get("chimeralab"), present["chimeralab"]
-    if then != now:
+    then, now = str(recorded.get("chimeralab")), present["chimeralab"]
+    if then.split(".")[:2] != now.split(".")[:2]:
         raise LockError(
-            f"this study was locked with chimera-lab {then} and this is {now}; "
-            f"go on with `pip install chimera-lab=={then}`, or start a new study"
+            f"this study was {when} with chimera-lab {then} and this is {now}; "
+            f"continue with `pip install chimera-lab~={then}`, or start a new study"
         )
-    changes = differences(lock.resolved, present)
+    changes = list_changes({**recorded, "chimeralab": now}, present)
     if changes:
+        more = len(changes) - MAX_CHANGES
+        shown = [*changes[:MAX_CHANGES], *([f"and {more} more"] if more > 0 else [])]
         raise LockError(
-            "the plan is not the one that was locked (locked → present):\n"
-            + summary(changes)
-            + "\nundo the change, or start a new study with the new plan"
+            f"the plan has changed since it was {when} ({when} → now):\n"
+            + "".join(f"  {change}\n" for change in shown)
+            + "undo the change, or start a new study with the new plan"
         )
 
 
-def summary(changes: list[ChangedKey]) -> str:
-    lines = [f"  {change}" for change in changes[:DIFFERENCES_SHOWN]]
-    more = len(changes) - len(lines)
-    return "\n".join([*lines, *([f"  and {more} more"] if more else [])])
+def list_changes(recorded: Mapping[str, Any], present: Mapping[str, Any]) -> list[str]:
+    """What differs, key by key. Descriptions of outside parts follow from their code.
 
-
-def differences(locked: Mapping[str, Any], present: Mapping[str, Any]) -> list[ChangedKey]:
-    """What differs, key by key. What parts tell of themselves follows from their code.
-
-    >>> [str(change) for change in differences({"run": {"seed": 1}}, {"run": {"seed": 2}})]
+    >>> list_changes({"run": {"seed": 1}}, {"run": {"seed": 2}})
     ['run.seed: 1 → 2']
     """
     old, new = (
         dict(_leaves("", {key: value for key, value in side.items() if key != PARTS}))
-        for side in (locked, present)
+        for side in (recorded, present)
     )
-    keys = [*old, *(key for key in new if key not in old)]
-    return [ChangedKey(k, old.get(k), new.get(k)) for k in keys if old.get(k) != new.get(k)]
+    return [
+        f"{key}: {_format(old.get(key))} → {_format(new.get(key))}"
+        for key in [*old, *(key for key in new if key not in old)]
+        if old.get(key) != new.get(key)
+    ]
+
+
+def _format(value: Any) -> str:
+    return "nothing" if value is None else format_value(value)
 
 
 def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Every plain value with its dotted key; list items that have an id go by it."""
+    """Every plain value under its dotted key; list items with an id are named by it."""
     if isinstance(value, Mapping):
         for name, item in value.items():
             yield from _leaves(f"{key}.{name}" if key else str(name), item)
@@ -164,11 +164,11 @@ def opening(talk: str, prompt: Prompt) -> str:
     return digest([talk, prompt.id, prompt.bucket, prompt.text])
 
 
-def link(previous: str, said: TurnRecord) -> str:
+def link(previous: str, turn: TurnRecord) -> str:
     """The hash of a turn, given the one before it."""
-    return digest([previous, said.turn, said.speaker, said.model, said.text, said.finish])
+    return digest([previous, turn.turn, turn.speaker, turn.model, turn.text, turn.finish])
 
 
 def branch(previous: str, turn: int, probe: str, text: str) -> str:
-    """The hash of a reply to a probe, given that of the turn before the one it was asked at."""
+    """The hash of a probe reply, given that of the turn before the one it was asked at."""
     return digest([previous, turn, probe, text])

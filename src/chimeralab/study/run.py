@@ -29,7 +29,7 @@ from chimeralab.runner import (
 from chimeralab.study.database import StoreError
 from chimeralab.study.flow import ConditionFlow, flow
 from chimeralab.study.folder import Study
-from chimeralab.study.lock import LockError, differences, resolve, summary
+from chimeralab.study.lock import LockError, refuse_changes, resolve
 from chimeralab.study.plan import Plan, refuse_unpriced
 from chimeralab.study.store import CROWD, Store
 from chimeralab.study.subjects import ask_once, open_models
@@ -166,21 +166,19 @@ class StudyRun:
         )
 
     def _refuse_another_plan(self, store: Store) -> None:
-        """Half a study under one plan and half under another is not a study."""
-        resolved, lock = resolve(self.plan), self.lock.sha256 if self.lock else ""
-        kept = store.read_note("resolved")
-        if kept is None:
-            store.write_notes(resolved=json.dumps(resolved, sort_keys=True), lock=lock)
+        """Raise if earlier runs of this study followed another plan."""
+        lock = self.lock.sha256 if self.lock else ""
+        recorded = store.read_note("resolved")
+        if recorded is None:
+            text = json.dumps(resolve(self.plan), sort_keys=True)
+            store.write_notes(resolved=text, lock=lock)
         elif store.read_note("lock") != lock:
             raise LockError(
-                f"{self.study.store_path} was run under another lock than the plan.lock of now; "
+                f"{self.study.store_path} was run under another lock than the present plan.lock; "
                 "restore that lock, or start a new study"
             )
-        elif changes := differences(json.loads(kept), json.loads(json.dumps(resolved))):
-            raise LockError(
-                "the plan has changed since this study was run (then → now):\n"
-                f"{summary(changes)}\nundo the change, or start a new study with the new plan"
-            )
+        else:
+            refuse_changes(json.loads(recorded), self.plan, "first run")
 
 
 def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:

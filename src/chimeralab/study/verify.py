@@ -19,9 +19,9 @@ from chimeralab.study.folder import Study
 from chimeralab.study.lock import (
     Lock,
     LockError,
-    differences,
     digest,
     link,
+    list_changes,
     opening,
     resolve,
 )
@@ -139,7 +139,7 @@ def _check_lock(study: Study, found: _Found) -> Lock | None:
         sentence = "there is no plan.lock: the study is exploratory"
         found.deviations.append(Deviation("exploratory outcomes", "plan.toml", sentence))
         return None
-    present = json.loads(json.dumps(resolve(study.plan)))
+    present = resolve(study.plan)
     then, now = lock.resolved.get("chimeralab"), present["chimeralab"]
     if then != now:
         found.notes.append(f"locked with chimera-lab {then}, verified with {now}")
@@ -147,7 +147,7 @@ def _check_lock(study: Study, found: _Found) -> Lock | None:
         if sha256 is not None and present["outside_code"].get(use, "") is None:
             present["outside_code"][use] = sha256
             found.unchecked.append(f"the code of {use}, which is not here (sha256 {sha256})")
-    changes = differences({**lock.resolved, "chimeralab": now}, present)
+    changes = list_changes({**lock.resolved, "chimeralab": now}, present)
     found.findings += [Finding("plan.toml", f"not as locked: {change}") for change in changes]
     found.checked.append("the plan against its lock")
     return lock

@@ -9,7 +9,7 @@ import pytest
 
 from chimeralab import pipeline
 from chimeralab.analysis import Analysis
-from chimeralab.core.files import json_text
+from chimeralab.core.schema import json_text
 from chimeralab.report.named_numbers import load_numbers
 from chimeralab.selfplay.specifications import SpecificationCurve
 from chimeralab.study import Study

@@ -7,8 +7,10 @@ import pytest
 
 import chimeralab
 from chimeralab.core.errors import InputError
+from chimeralab.core.schema import FIRST_SCHEMA, SCHEMA
 from chimeralab.study import LockError, Study, run_study
 from chimeralab.study.lock import digest
+from chimeralab.study.verify import verify_study
 from tests.plans import SCRIPTED
 
 
@@ -84,12 +86,48 @@ def test_changed_code_breaks_the_lock(make_study):
         changed.check_lock()
 
 
-def test_another_version_of_the_package_is_refused_with_the_way_out(make_study, monkeypatch):
+@pytest.mark.parametrize("locked", [True, False])
+@pytest.mark.parametrize("version", ["0.1.0", "0.3.0", "1.2.0", "99.0"])
+def test_another_minor_version_is_refused_and_names_the_one_to_install(
+    make_study, monkeypatch, version, locked
+):
+    monkeypatch.setattr("chimeralab.version.__version__", "0.2.4")
+    study = make_study(SCRIPTED)
+    if locked:
+        study.freeze()
+    run_study(study)
+    monkeypatch.setattr("chimeralab.version.__version__", version)
+    way_out = r"with chimera-lab 0\.2\.4 .*`pip install chimera-lab~=0\.2\.4`"
+    with pytest.raises(LockError, match=way_out):
+        run_study(reread(study))
+
+
+@pytest.mark.parametrize("locked", [True, False])
+@pytest.mark.parametrize("version", ["0.2.0", "0.2.1", "0.2.10"])
+def test_patch_version_continues_a_study_of_its_minor_version(
+    make_study, monkeypatch, version, locked
+):
+    monkeypatch.setattr("chimeralab.version.__version__", "0.2.4")
+    study = make_study(SCRIPTED)
+    if locked:
+        study.freeze()
+    run_study(study)
+    monkeypatch.setattr("chimeralab.version.__version__", version)
+    assert run_study(reread(study)).complete
+    assert verify_study(reread(study)).findings == ()
+    with pytest.raises(LockError, match=r"conversation.turns: 6 → 7"):
+        run_study(change(study, "turns = 6", "turns = 7"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "complaint"),
+    [(SCHEMA + 1, "later version of chimera-lab"), (FIRST_SCHEMA - 1, "before the first release")],
+)
+def test_lock_of_an_unknown_schema_is_refused(make_study, schema, complaint):
     study = make_study(SCRIPTED)
     study.freeze()
-    monkeypatch.setattr("chimeralab.version.__version__", "99.0")
-    with pytest.raises(LockError, match=r"locked with chimera-lab .*pip install chimera-lab=="):
-        run_study(reread(study))
+    with pytest.raises(LockError, match=f"plan.lock was written .*{complaint}"):
+        change(study, f'"schema": {SCHEMA}', f'"schema": {schema}', "plan.lock").check_lock()
 
 
 def test_an_edited_lock_is_refused(make_study):

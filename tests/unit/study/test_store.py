@@ -9,8 +9,10 @@ from collections import namedtuple
 
 import pytest
 
+from chimeralab.core import schema as schema_module
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import atomic_file
+from chimeralab.core.schema import FIRST_SCHEMA, SCHEMA
 from chimeralab.study import Archive, Store, Study, run_study
 from chimeralab.study import database as database_module
 from chimeralab.study.database import StoreError, transaction
@@ -106,42 +108,65 @@ def test_damage_inside_the_database_is_found(make_study):
         run_study(Study(study.path, allow_code=True))
 
 
-def test_a_database_of_something_else_is_left_alone(make_study):
+def test_database_of_another_program_is_left_alone(make_study):
     study = make_study(SCRIPTED)
     with sqlite3.connect(study.store_path) as other:
         other.execute("CREATE TABLE recipes (name)")
     other.close()
-    with pytest.raises(StoreError, match="of something else"):
+    with pytest.raises(StoreError, match="of another program"):
         run_study(study)
 
 
-def test_a_database_from_the_future_is_refused(make_study):
+@pytest.mark.parametrize(
+    ("schema", "complaint"),
+    [
+        (SCHEMA + 1, r"later version .* install that version"),
+        (FIRST_SCHEMA - 1, r"before the first release .* in a new folder"),
+    ],
+)
+def test_database_of_an_unknown_schema_is_refused(make_study, schema, complaint):
     study = make_study(SCRIPTED)
     run_study(study)
-    with sqlite3.connect(study.store_path) as later:
-        later.execute("PRAGMA user_version = 99")
-    later.close()
-    with pytest.raises(StoreError, match="later version"):
+    with sqlite3.connect(study.store_path) as other:
+        other.execute(f"PRAGMA user_version = {schema}")
+    other.close()
+    with pytest.raises(StoreError, match=complaint):
         run_study(Study(study.path, allow_code=True))
-
-
-def test_a_database_of_an_unreleased_version_is_refused(make_study):
-    study = make_study(SCRIPTED)
-    run_study(study)
-    with sqlite3.connect(study.store_path) as earlier:
-        earlier.execute("PRAGMA user_version = 5")
-    earlier.close()
-    with pytest.raises(StoreError, match=r"before the first release .* in a new folder"):
+    with pytest.raises(StoreError, match=complaint):
         Archive(study.store_path)
 
 
-def test_an_older_database_is_brought_up_to_date(make_study, monkeypatch):
+def test_every_schema_has_a_migration(tmp_path):
+    assert len(database_module.MIGRATIONS) == SCHEMA - FIRST_SCHEMA + 1
+    Store(tmp_path / "study.db").close()
+    with Archive(tmp_path / "study.db") as archive:
+        assert archive.value("PRAGMA user_version") == SCHEMA
+
+
+def test_store_that_is_being_created_is_not_called_old(tmp_path):
+    path = tmp_path / "study.db"
+    path.touch()
+    with pytest.raises(StoreError, match="still empty; try again"):
+        Archive(path)
+
+
+@pytest.fixture
+def add_migration(monkeypatch):
+    """Makes a later version of the code, whose last migration is a script."""
+
+    def add(script):
+        monkeypatch.setattr(database_module, "MIGRATIONS", (*database_module.MIGRATIONS, script))
+        for module in (database_module, schema_module):
+            monkeypatch.setattr(module, "SCHEMA", SCHEMA + 1)
+
+    return add
+
+
+def test_older_database_is_migrated(make_study, add_migration):
     study = make_study(SCRIPTED)
     run_study(study)
-    later = (*database_module.MIGRATIONS, "CREATE TABLE later (id INTEGER PRIMARY KEY)")
-    monkeypatch.setattr(database_module, "MIGRATIONS", later)
-    monkeypatch.setattr(database_module, "READABLE", len(later))
-    with pytest.raises(StoreError, match="older"):
+    add_migration("CREATE TABLE later (id INTEGER PRIMARY KEY)")
+    with pytest.raises(StoreError, match="`chimera run` migrates it"):
         Archive(study.store_path)
     store = Store(study.store_path)
     assert store._db.execute("SELECT count(*) FROM later").fetchone() == (0,)
@@ -149,10 +174,9 @@ def test_an_older_database_is_brought_up_to_date(make_study, monkeypatch):
     store.close()
 
 
-def test_a_migration_happens_wholly_or_not_at_all(tmp_path, monkeypatch):
+def test_a_migration_happens_wholly_or_not_at_all(tmp_path, add_migration, monkeypatch):
     Store(tmp_path / "study.db").close()
-    broken = (*database_module.MIGRATIONS, "CREATE TABLE later (id); CREATE TABLE turns (id)")
-    monkeypatch.setattr(database_module, "MIGRATIONS", broken)
+    add_migration("CREATE TABLE later (id); CREATE TABLE turns (id)")
     with pytest.raises(StoreError):
         Store(tmp_path / "study.db")
     monkeypatch.undo()

@@ -73,12 +73,12 @@ def test_turns_that_a_lost_or_cut_wal_took_are_named_and_not_asked_again(copies,
         if turns_in(copy) == stored - 1:
             continue
         lossy += 1
-        with pytest.raises(StoreError, match=r"wal is missing or cut|is damaged") as refused:
+        with pytest.raises(StoreError, match=r"wal is missing or truncated|is damaged") as refused:
             run_study(Study(copy, allow_code=True))
         if "is damaged" in str(refused.value):
             continue
         findings = verify_study(Study(copy, allow_code=True)).findings
-        assert any("is missing or cut" in finding.problem for finding in findings)
+        assert any("is missing or truncated" in finding.problem for finding in findings)
     assert lossy
 
 
