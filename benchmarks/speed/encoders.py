@@ -20,7 +20,7 @@ from benchmarks.table import Result, keep
 from chimeralab import weights
 from chimeralab.detection.seam import list_judged_turns
 from chimeralab.embedding.kernel import Kernel, KernelUnusable
-from chimeralab.embedding.minilm import LAYERS, WIDTH, MiniLM, WordPieces, grouped
+from chimeralab.embedding.minilm import LAYERS, WIDTH, MiniLM, WordPieces, group_by_length
 from chimeralab.weights.tensors import read_tensors
 
 COMMAND = "OPENBLAS_NUM_THREADS=1 python -m benchmarks.speed.encoders"
@@ -147,7 +147,7 @@ def onnx_session(model: Any, folder: Path) -> Any:
 def run_onnx(session: Any, texts: list[list[int]]) -> np.ndarray:
     """Batches of like length, as a careful user would make them."""
     vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
-    for group in grouped(texts, 2_048):
+    for group in group_by_length(texts, 2_048):
         longest = max(len(texts[index]) for index in group)
         ids = np.zeros((len(group), longest), dtype=np.int64)
         mask = np.zeros_like(ids)

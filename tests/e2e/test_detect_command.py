@@ -320,7 +320,7 @@ def test_a_read_only_cache_is_named(chimera: Chimera, tmp_path: Path) -> None:
     cache.mkdir(mode=0o500)
     ran = chimera("detect", write_log(tmp_path / "l.jsonl", [A] * 6), "--cache", cache / "v.db")
     assert ran.code == 2
-    assert "name a writable file with --cache" in ran.err
+    assert "pass a writable file with --cache" in ran.err
 
 
 def test_a_reader_of_ones_own_is_named_by_module_and_class(

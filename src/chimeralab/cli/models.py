@@ -43,9 +43,9 @@ def list_models(as_json: bool) -> None:
     rows = [_row(name, file_states(name)) for name in MODELS]
     encoder = None
     if any(row["name"] == ENCODER and row["state"] == "present" for row in rows):
-        from chimeralab.embedding.encoder import serving  # noqa: PLC0415 - imports numpy
+        from chimeralab.embedding.encoder import describe_network  # noqa: PLC0415 - imports numpy
 
-        encoder = dict(zip(("precision", "served_by"), serving(), strict=True))
+        encoder = dict(zip(("precision", "served_by"), describe_network(), strict=True))
     if as_json:
         _print_json({"cache": str(models_root()), "encoder": encoder}, rows)
         return

@@ -1,7 +1,7 @@
-"""Compiling the fast encoder: one C file, by whatever C compiler is at hand.
+"""Compile the fast encoder, one C file, with any C compiler.
 
-The package's build runs this file by its path, so it imports nothing of the package. In a source
-tree, `python -m chimeralab.embedding.build` compiles the library where it is looked for.
+The package's build runs this file by path, so it must not import from the package. In a source
+tree, `python -m chimeralab.embedding.build` compiles the library in place.
 """
 
 import hashlib
@@ -18,25 +18,24 @@ from pathlib import Path
 HERE = Path(__file__).parent
 SOURCE = HERE / "minilm.c"
 LIBRARY = HERE / ("libminilm.dll" if sys.platform == "win32" else "libminilm.so")
-# No fused or reordered float operations but those that are written down: every compiler must give
-# the same vectors.
+# No fused or reordered float operations: every compiler must give the same vectors.
 FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-fvisibility=hidden", "-shared")
 COMPILE_SECONDS = 300
 
 
 def platform_tag() -> str:
-    """The platform that a library compiled here runs on, as a wheel's name says it."""
+    """The platform tag of a wheel with a library compiled here."""
     name = sysconfig.get_platform().replace("universal2", "x86_64")
     return name.replace("-", "_").replace(".", "_")
 
 
 def compile_library(target: Path, *more: str) -> str | None:
-    """Compile, and keep the hash beside the library; what stood against it, if anything did."""
+    """Compile the library and write its hash next to it; return why that failed, or None."""
     if platform.machine() not in ("x86_64", "AMD64"):
         return f"it is not written for {platform.machine()}"
     why = "no C compiler was found"
     for compiler in _compilers():
-        command = [*compiler, *FLAGS, *_for_this_system(), *more, "-o", str(target), str(SOURCE)]
+        command = [*compiler, *FLAGS, *_platform_flags(), *more, "-o", str(target), str(SOURCE)]
         command += [] if sys.platform == "win32" else ["-lm"]
         try:
             subprocess.run(
@@ -56,7 +55,7 @@ def compile_library(target: Path, *more: str) -> str | None:
 
 
 def _compilers() -> Iterator[list[str]]:
-    """The one that is asked for, or those that there are."""
+    """$CC if it is set, otherwise the compilers on the path."""
     if chosen := os.environ.get("CC"):
         yield shlex.split(chosen)
         return
@@ -66,7 +65,7 @@ def _compilers() -> Iterator[list[str]]:
             yield [name]
 
 
-def _for_this_system() -> list[str]:
+def _platform_flags() -> list[str]:
     if sys.platform == "win32":
         return []
     if sys.platform == "darwin":

@@ -1,6 +1,6 @@
-"""The seam for encoders, and the one that is ours: MiniLM, fast in groups, exact where it matters.
+"""The interface of encoders, and MiniLM: fast in batches, exact where it matters.
 
-Vectors computed before are kept in a bounded memory, and in a file that outlives the run if asked.
+Vectors are cached in bounded memory and, on request, in a file.
 """
 
 import os
@@ -27,32 +27,29 @@ from chimeralab.embedding.minilm import WIDTH, Floats, MiniLM, WordPieces, unit
 from chimeralab.weights.tensors import Tensors, read_tensors
 
 MODEL = weights.MODELS[weights.ENCODER].hub
-PAPERS = "sbert", "minilm"  # what a report cites: how the encoder was trained, and its network
+PAPERS = "sbert", "minilm"  # what a report cites: the training and the network
 SECRET_BYTES = 32
-# A seal takes the place of this many numbers after its vector.
-SEAL_FLOATS = 4
-# Vectors are remembered after so many texts, however many there are.
-TEXTS_AT_ONCE = 1_024
-REMEMBERED_TEXTS = 4_096
+SEAL_FLOATS = 4  # the size of a seal after its vector
+BATCH_TEXTS = 1_024  # after which vectors are cached
+CACHED_TEXTS = 4_096
 
 Compute = Callable[[Sequence[Sequence[int]]], Floats]
 Split = tuple[list[bytes], dict[bytes, tuple[list[int], bool]]]
-"""Texts on their way to vectors: the key of each, and of each distinct one its pieces."""
+"""Tokenised texts: the key of each, and by key its pieces and whether it was truncated."""
 
 
 class Embeddings(NamedTuple):
-    """Vectors of texts, row by row, and which texts were cut at the encoder's limit."""
+    """Vectors of texts, a row each, and which texts were truncated at the encoder's limit."""
 
     vectors: Floats
     truncated: NDArray[np.bool_]
 
 
 class Encoder(Protocol):
-    """Turns texts into vectors whose cosines say how alike they are.
+    """Turns texts into vectors whose cosines measure similarity.
 
-    ``encode`` is all that an encoder has to write when it inherits from this class. The rest says
-    how it is spoken of and how exact it is. ``margin`` is how far a similarity may lie from that of
-    ``encode_exactly``; what lies so near a threshold is computed again.
+    A subclass has to define ``encode`` only. ``margin`` is the largest error of a similarity
+    against ``encode_exactly``; similarities that near to a threshold are computed again.
     """
 
     model: str = "an encoder without a name"
@@ -62,35 +59,35 @@ class Encoder(Protocol):
     margin: float = 0.0
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
-        """Vectors at the speed of this machine."""
+        """Vectors, as fast as possible."""
         ...
 
     def encode_exactly(self, texts: Sequence[str]) -> Embeddings:
-        """Vectors that do not depend on what else is being encoded; by default one by one."""
+        """Vectors that depend on nothing but each text; by default computed one by one."""
         alone = [self.encode([text]) for text in texts] or [self.encode([])]
         vectors, truncated = zip(*alone, strict=True)
         return Embeddings(np.concatenate(vectors), np.concatenate(truncated))
 
     def split(self, texts: Sequence[str]) -> Any:
-        """The first half of `encode`, which holds Python's lock; the second mostly does not."""
+        """Tokenise, the half of `encode` that holds the GIL."""
         return texts
 
     def encode_split(self, texts: Any) -> Embeddings:
-        """The second half."""
+        """Encode tokenised texts, the half that mostly releases the GIL."""
         return self.encode(texts)
 
     def describe(self) -> dict[str, str | None]:
-        """The encoder as a verdict carries it."""
+        """The encoder as it is recorded in a verdict."""
         return {"model": self.model, "sha256": self.sha256, "precision": self.precision}
 
     @property
     def forged_count(self) -> int:
-        """How many vectors of a cache file had not been put there by this machine."""
+        """The number of cached vectors that this machine had not written."""
         return 0
 
 
-def fastest(tensors: Tensors) -> tuple[MiniLM | Kernel, str]:
-    """The fastest network that this machine runs, and in words why it is this one."""
+def pick_network(tensors: Tensors) -> tuple[MiniLM | Kernel, str]:
+    """The fastest network that this machine runs, and the reason for the choice."""
     try:
         kernel = Kernel(tensors)
     except KernelUnusable as unusable:
@@ -99,10 +96,10 @@ def fastest(tensors: Tensors) -> tuple[MiniLM | Kernel, str]:
 
 
 class MiniLMEncoder(Encoder):
-    """Embeds texts, each distinct one once.
+    """Embeds each distinct text once.
 
-    `encode` is the fast way. `encode_exactly` computes in f32, each text by itself, so that the
-    result depends on nothing but the text. With a `secret`, what the cache file holds is sealed.
+    `encode_exactly` computes in f32, each text by itself, so that a vector depends on nothing but
+    its text. With a `secret`, the vectors in the cache file are sealed.
     """
 
     model = MODEL
@@ -118,20 +115,20 @@ class MiniLMEncoder(Encoder):
         tensors = read_tensors(folder / "model.safetensors")
         self.sha256 = model_hash()
         self._words = WordPieces(folder / "tokenizer.json")
-        self._fast, self.served_by = fastest(tensors)
-        # Few texts are rechecked, and the compiled network has a copy of its own: 43 MB less.
+        self._fast, self.served_by = pick_network(tensors)
+        # Few texts are rechecked and the compiled network has its own copy: this saves 43 MB.
         tensors.release_pages()
         self._exact = MiniLM(tensors, after_layer=tensors.release_pages)
         self.precision = self._fast.precision
         self.margin = self._fast.margin
-        # One thread may encode while another rechecks what was encoded before.
-        self._remembering = Lock()
-        self._recent: dict[str, RecentMemory] = {}
-        self._kept: dict[str, FileMemory] = {}
+        # One thread may encode while another rechecks.
+        self._cache_lock = Lock()
+        self._recent: dict[str, RecentVectors] = {}
+        self._kept: dict[str, VectorFile] = {}
         for kind in (self.precision, "numpy"):
-            self._recent[kind] = RecentMemory()
+            self._recent[kind] = RecentVectors()
             if cache_file is not None:
-                self._kept[kind] = FileMemory(cache_file, f"{self.sha256}/{kind}", secret)
+                self._kept[kind] = VectorFile(cache_file, f"{self.sha256}/{kind}", secret)
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         return self.encode_split(self.split(texts))
@@ -154,13 +151,13 @@ class MiniLMEncoder(Encoder):
 
     def _encode(self, texts: Split, compute: Compute, kind: str) -> Embeddings:
         keys, pieces = texts
-        with self._remembering:
+        with self._cache_lock:
             vectors = self._recent[kind].recall(pieces.keys())
             if kind in self._kept:
                 vectors |= self._kept[kind].recall(pieces.keys() - vectors.keys())
         missing = [key for key in pieces if key not in vectors]
-        for start in range(0, len(missing), TEXTS_AT_ONCE):
-            batch = {key: pieces[key][0] for key in missing[start : start + TEXTS_AT_ONCE]}
+        for start in range(0, len(missing), BATCH_TEXTS):
+            batch = {key: pieces[key][0] for key in missing[start : start + BATCH_TEXTS]}
             vectors |= self._compute(batch, compute, kind)
         return Embeddings(
             np.stack([vectors[key] for key in keys]) if keys else _NO_VECTORS,
@@ -171,7 +168,7 @@ class MiniLMEncoder(Encoder):
         self, batch: Mapping[bytes, list[int]], compute: Compute, kind: str
     ) -> dict[bytes, Floats]:
         vectors = dict(zip(batch, compute(list(batch.values())), strict=True))
-        with self._remembering:
+        with self._cache_lock:
             self._recent[kind].remember(vectors)
             if kind in self._kept:
                 self._kept[kind].remember(vectors)
@@ -182,31 +179,31 @@ _NO_VECTORS = np.empty((0, WIDTH), dtype=np.float32)
 
 
 def open_encoder(cache_file: Path | None = None) -> Encoder:
-    """An encoder with the weights from the user's cache, which keeps vectors in a file if asked."""
+    """An encoder with the weights from the user's cache, and optionally a file of vectors."""
     return MiniLMEncoder(cache_file=cache_file)
 
 
 @cache
 def default_encoder() -> Encoder:
-    """The encoder that a process shares."""
+    """The encoder shared by a process."""
     return open_encoder()
 
 
 def study_encoder() -> Encoder:
-    """The encoder behind a study's verdicts: its file is hashed each time it is asked for.
+    """The encoder of a study's verdicts, whose weights are hashed on every call.
 
-    Its vectors are kept outside of any study, sealed, so that verifying need not compute them.
+    Its vectors are cached outside of any study, sealed, so that `verify` need not compute them.
     """
-    refuse_changed_weights()
+    check_weights()
     cache = vector_cache()
     try:
         return MiniLMEncoder(cache_file=cache, secret=_secret(cache.with_suffix(".key")))
-    except (InputError, OSError):  # a cache that can't be written is done without
+    except (InputError, OSError):  # work without a cache
         return MiniLMEncoder()
 
 
 class TokenEncoder:
-    """MiniLM before it pools: unit vectors of the pieces, without [CLS] and [SEP].
+    """MiniLM without pooling: unit vectors of the pieces, without [CLS] and [SEP].
 
     Texts are computed one by one, so that a vector depends on nothing but its text.
     """
@@ -215,28 +212,28 @@ class TokenEncoder:
         folder = folder or weights.ensure(weights.ENCODER)
         self._words = WordPieces(folder / "tokenizer.json")
         self._model = MiniLM(read_tensors(folder / "model.safetensors"))
-        self.encode = lru_cache(REMEMBERED_TEXTS)(self._encode)
+        self.encode = lru_cache(CACHED_TEXTS)(self._encode)
 
     def _encode(self, text: str) -> Floats:
         [(pieces, _)] = self._words.split([replace_surrogates(text)])
-        return unit(self._model.hidden(pieces)[1:-1])
+        return unit(self._model.encode_pieces(pieces)[1:-1])
 
 
 @cache
 def default_token_encoder() -> TokenEncoder:
-    """The one that a process shares, with the weights from the user's cache."""
+    """The token encoder shared by a process."""
     return TokenEncoder()
 
 
-def serving() -> tuple[str, str]:
-    """The precision in which vectors are computed on this machine, and by what."""
+def describe_network() -> tuple[str, str]:
+    """The precision of vectors on this machine, and what computes them."""
     folder = weights.ensure(weights.ENCODER)
-    network, why = fastest(read_tensors(folder / "model.safetensors"))
+    network, why = pick_network(read_tensors(folder / "model.safetensors"))
     return network.precision, why
 
 
-def refuse_changed_weights() -> None:
-    """Hash the encoder's files again, whatever their size and date say."""
+def check_weights() -> None:
+    """Hash the encoder's files and refuse changed ones, whatever their size and date."""
     name = weights.ENCODER
     for file, state in weights.verify(name).items():
         if state == "damaged":
@@ -247,27 +244,27 @@ def refuse_changed_weights() -> None:
 
 
 def model_hash() -> str:
-    """The SHA-256 of the weights, which names the vector space."""
+    """The SHA-256 of the weights, which identifies the vector space."""
     files = {file.name: file.sha256 for file in weights.MODELS[weights.ENCODER].files}
     return files["model.safetensors"]
 
 
 def vector_cache() -> Path:
-    """Where the vectors of studies are kept."""
+    """The file that caches vectors of studies."""
     return weights.cache_root() / "vectors.db"
 
 
 def _secret(path: Path) -> bytes:
-    """The key of this machine's seals, made when it is first needed."""
+    """This machine's key for seals, created on first use."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
-            made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(made, "wb") as file:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
                 file.write(token_bytes(SECRET_BYTES))
     secret = path.read_bytes()
     if len(secret) != SECRET_BYTES:
-        raise InputError(f"{path} does not hold a key; remove it")
+        raise InputError(f"{path} is not a key file; remove it")
     return secret
 
 
@@ -275,8 +272,8 @@ def text_key(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=16).digest()
 
 
-class RecentMemory:
-    """The vectors computed last, in one block of memory: 4,096 of them take 6 MB."""
+class RecentVectors:
+    """A ring buffer of vectors: 4,096 of them take 6 MB."""
 
     def __init__(self, capacity: int = 4_096) -> None:
         self._block = np.empty((capacity, WIDTH), dtype=np.float32)
@@ -285,7 +282,7 @@ class RecentMemory:
         self._next = 0
 
     def recall(self, keys: Iterable[bytes]) -> dict[bytes, Floats]:
-        # Copies: a slot may be written over while its vector is still in use.
+        # Copies, since a slot may be overwritten while its vector is in use.
         return {key: self._block[self._slots[key]].copy() for key in keys if key in self._slots}
 
     def remember(self, vectors: Mapping[bytes, Floats]) -> None:
@@ -299,13 +296,11 @@ class RecentMemory:
             self._block[self._slots[key]] = vector
 
 
-class FileMemory:
-    """Vectors in a SQLite file, so that the next run need not compute them again.
+class VectorFile:
+    """A cache of vectors in a SQLite file.
 
-    `space` keeps apart what must never be mixed: another model, another precision. With a `secret`,
-    each vector is under a seal that takes this machine's key to make; one that was put there by
-    anyone else is counted and not used. The seal covers the text's key and the space, so that no
-    vector can stand in for another.
+    `space` separates models and precisions. With a `secret`, each vector has a seal, a MAC over the
+    space, the text's key and the vector; one with a wrong seal is counted and not used.
     """
 
     def __init__(self, path: Path, space: str, secret: bytes = b"") -> None:
@@ -313,15 +308,15 @@ class FileMemory:
         self._space = f"{space}/sealed" if secret else space
         self._sealed_space, self._secret = space.encode(), secret
         self.forged_count = 0
-        if not path.parent.is_dir():  # a mistyped name must not leave folders behind
+        if not path.parent.is_dir():  # a mistyped path must not create folders
             raise self._unusable(f"there is no folder {path.parent}")
         try:
-            # Several threads may use it; whoever owns the memory sees that they take turns.
+            # The encoder's lock serialises the threads.
             self._db = sqlite3.connect(
                 path, timeout=30, isolation_level=None, check_same_thread=False
             )
             self._db.execute("PRAGMA journal_mode = WAL")
-            # What a power cut takes is computed again: no vector is worth waiting for the disk.
+            # Vectors lost in a power cut are computed again.
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute(
                 "CREATE TABLE IF NOT EXISTS vectors (space TEXT, key BLOB, vector BLOB,"
@@ -341,8 +336,7 @@ class FileMemory:
                 kept = row[0]
                 if self._secret:
                     kept, seal = kept[: -4 * SEAL_FLOATS], kept[-4 * SEAL_FLOATS :]
-                    sound = compare_digest(seal, self._seal(key, kept))
-                    if len(kept) != 4 * WIDTH or not sound:
+                    if len(kept) != 4 * WIDTH or not compare_digest(seal, self._seal(key, kept)):
                         self.forged_count += 1
                         continue
                 found[key] = np.frombuffer(kept, dtype=np.float32)
@@ -356,7 +350,7 @@ class FileMemory:
             kept = vector.tobytes()
             seal = self._seal(key, kept) if self._secret else b""
             rows.append((self._space, key, kept + seal))
-        # What can't be kept of a study is computed again another time.
+        # A study does without a cache that can't be written.
         with suppress(InputError) if self._secret else nullcontext():
             try:
                 self._db.execute("BEGIN")
@@ -374,5 +368,5 @@ class FileMemory:
     def _unusable(self, error: Exception | str) -> InputError:
         return InputError(
             f"the vector cache {self._path} can't be used ({error});"
-            " name a writable file with --cache, or leave --cache out"
+            " pass a writable file with --cache, or leave --cache out"
         )

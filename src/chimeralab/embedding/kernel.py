@@ -1,6 +1,6 @@
-"""The fast encoder: MiniLM in int16, compiled from `minilm.c`, called with Python's lock released.
+"""The fast encoder: MiniLM in int16, compiled from `minilm.c`, which runs without the GIL.
 
-It serves where it was built, the CPU has AVX2, and it gives the vectors that are stored beside it.
+It is used if it was built, the CPU has AVX2, and it reproduces the vectors stored with it.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from chimeralab.core.errors import ChimeraError
 from chimeralab.embedding.build import LIBRARY
-from chimeralab.embedding.minilm import LAYERS, MARGINS, WIDTH, grouped, places
+from chimeralab.embedding.minilm import LAYERS, MARGINS, WIDTH, group_by_length, position_embeddings
 from chimeralab.embedding.workers import cores, on_all_cores, pool
 from chimeralab.weights.tensors import Tensors
 
@@ -25,11 +25,11 @@ VERSION = 4
 KERNELS = {1: "plain C", 2: "AVX2"}
 BAD_INPUT, NO_MEMORY = 1, 2
 ALIGNMENT = 64
-# Enough rows for the weights to be worth fetching, few enough that the last group ends soon; each
-# thread keeps 11 kB for each.
-PIECES_AT_ONCE = 256
-# How far the vector of a text may lie from the stored one; on fifty texts 0.0016 was the farthest.
-FARTHEST = 0.003
+# Enough rows to amortise fetching the weights, few enough that the last group ends soon; a thread
+# needs 11 kB a row.
+GROUP_PIECES = 256
+# Largest distance of a vector from the stored one; the largest on fifty texts was 0.0016.
+MAX_DISTANCE = 0.003
 
 PARTS = (
     "attention.self.query",
@@ -44,11 +44,11 @@ PARTS = (
 
 
 class KernelUnusable(ChimeraError):
-    """Why the compiled encoder does not serve here; numpy does instead."""
+    """The compiled encoder can't be used here; numpy is used instead."""
 
 
 class Kernel:
-    """The network, packed, with one C function to begin a job and one to work on it."""
+    """The network with packed weights; C functions begin a job and work on it."""
 
     precision = "int16"
     margin = MARGINS[precision]
@@ -62,16 +62,16 @@ class Kernel:
             raise KernelUnusable("this CPU has no AVX2, or gives wrong sums with it")
         self.name = KERNELS[self._kernel]
         self._words = tensors["embeddings.word_embeddings.weight"]
-        self._model = _packed(self._library, tensors)
+        self._model = _pack_weights(self._library, tensors)
         self._check()
 
     def __call__(self, texts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-        """One unit vector per text: groups of texts side by side, the last ones by all threads.
+        """One unit vector per text.
 
-        No thread is idle at the end, and all of them share a single text.
+        Each group has one thread, and the last groups all of them, so that none is idle at the end.
         """
         vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
-        groups = grouped(texts, PIECES_AT_ONCE)
+        groups = group_by_length(texts, GROUP_PIECES)
 
         def fill(place: int) -> None:
             threads = cores() if place >= len(groups) - cores() else 1
@@ -82,7 +82,7 @@ class Kernel:
         return vectors
 
     def together(self, texts: Sequence[Sequence[int]], threads: int) -> NDArray[np.float32]:
-        """The vectors of one job. Threads that are busy elsewhere are not waited for."""
+        """The vectors of one job; it does not wait for busy threads."""
         vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
         ids = np.concatenate([np.asarray(text, dtype=np.int32) for text in texts])
         starts = np.cumsum([0, *map(len, texts)], dtype=np.int32)
@@ -105,7 +105,7 @@ class Kernel:
         try:
             _check_status(work(job))
         finally:
-            # Whoever has begun must leave before the job's memory goes.
+            # Threads that have started must finish before the job is freed.
             for other in others:
                 if not other.cancel():
                     other.result()
@@ -113,7 +113,7 @@ class Kernel:
         return vectors
 
     def _check(self) -> None:
-        """The vectors of two texts must be those that sentence-transformers gave for them."""
+        """Compare the vectors of two texts with those of sentence-transformers."""
         try:
             with np.load(STORED_VECTORS) as stored:
                 texts = [each.tolist() for each in np.split(stored["ids"], stored["ends"][:-1])]
@@ -121,13 +121,13 @@ class Kernel:
         except (OSError, EOFError, ValueError, KeyError, BadZipFile) as error:
             raise KernelUnusable(f"{STORED_VECTORS} can't be read ({error})") from error
         off = np.linalg.norm(self.together(texts, 1) - expected, axis=1).max()
-        if not off < FARTHEST:
-            raise KernelUnusable(f"its vectors are not the stored ones (off by {off:.2g})")
+        if not off < MAX_DISTANCE:
+            raise KernelUnusable(f"its vectors differ from the stored ones by {off:.2g}")
 
 
 @cache
 def open_library(path: Path) -> ctypes.CDLL:
-    """The library, if it is the one that was built. A damaged one could end the process."""
+    """Load the library after checking its hash; a damaged one could crash the process."""
     try:
         built = path.with_name(f"{path.name}.sha256").read_text(encoding="ascii").strip()
         found = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -156,15 +156,15 @@ def open_library(path: Path) -> ctypes.CDLL:
     return library
 
 
-def _packed(library: ctypes.CDLL, tensors: Tensors) -> NDArray[np.uint8]:
-    """The weights as the library wants them: 24 MB, which begin at a round address."""
+def _pack_weights(library: ctypes.CDLL, tensors: Tensors) -> NDArray[np.uint8]:
+    """The weights in the library's layout: 24 MB, aligned."""
     names = ["embeddings.LayerNorm"]
     names += [f"encoder.layer.{index}.{part}" for index in range(LAYERS) for part in PARTS]
-    arrays = [places(tensors)]
+    arrays = [position_embeddings(tensors)]
     arrays += [tensors[f"{name}.{kind}"] for name in names for kind in ("weight", "bias")]
     arrays = [np.require(each, np.float32, ["C_CONTIGUOUS", "ALIGNED"]) for each in arrays]
-    room = np.empty(library.minilm_size() + ALIGNMENT, dtype=np.uint8)
-    model = room[-room.ctypes.data % ALIGNMENT :]
+    block = np.empty(library.minilm_size() + ALIGNMENT, dtype=np.uint8)
+    model = block[-block.ctypes.data % ALIGNMENT :]
     addresses = (ctypes.c_void_p * len(arrays))(*(each.ctypes.data for each in arrays))
     _check_status(library.minilm_pack(addresses, model.ctypes.data))
     return model
@@ -172,8 +172,8 @@ def _packed(library: ctypes.CDLL, tensors: Tensors) -> NDArray[np.uint8]:
 
 def _check_status(status: Any) -> None:
     if status == BAD_INPUT:
-        raise ValueError("no pieces, too many, or unknown ones")
+        raise ValueError("no pieces, too many pieces, or unknown pieces")
     if status == NO_MEMORY:
         raise MemoryError
     if status:
-        raise KernelUnusable("the compiled encoder met a number that is not finite")
+        raise KernelUnusable("the compiled encoder computed a number that is not finite")

@@ -459,7 +459,7 @@ AVX2 INLINE void quantise_rows(Job *job, Room *room, const float *x, int rows, i
 
 enum After { STORE, GELU, ADD };
 
-/* Ahead of its use, the part of a panel that falls to one of so many equal parts. */
+/* Prefetches one of `parts` equal parts of a panel. */
 INLINE void fetch(const int16_t *panel, int inputs, int part, int parts) {
     size_t bytes = (size_t)COLUMNS * inputs * sizeof *panel, share = (bytes + parts - 1) / parts;
     const char *from = (const char *)panel + part * share;

@@ -1,7 +1,7 @@
-"""MiniLM in numpy f32: text to word pieces to vectors. Faster networks are held against this one.
+"""MiniLM in numpy f32, the reference for faster networks: text to word pieces to vectors.
 
-The pieces of all texts stand below each other in one table, a row each: what a layer does to a row
-it does to all of them at once, and only attention looks at the rows of one text together.
+The pieces of all texts are rows of one table, so that a layer is one product over all of them; only
+attention works text by text.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from chimeralab.embedding.workers import blas_stays_in_its_thread, on_all_cores
+from chimeralab.embedding.workers import blas_is_single_threaded, on_all_cores
 from chimeralab.weights.tensors import Tensors
 
 WIDTH = 384
@@ -20,16 +20,15 @@ HEADS = 12
 LAYERS = 6
 NORM_EPSILON = np.float32(1e-12)
 
-# How far a similarity may lie from the exact one, by what the vectors were computed in. In int16
-# the largest error of 141,706 real lag similarities was 0.00044; in f32, rounding changes with the
-# rows that share a product.
+# Bounds of the error of a similarity, by the precision of the vectors. In int16 the largest error
+# of 141,706 real lag similarities was 0.00044; in f32, rounding depends on the rows of a product.
 MARGINS = {"int16": 0.001, "f32": 1e-5}
 
-# One product over this many rows is about as fast as any larger one.
+# Larger products are hardly faster per row.
 ROWS_AT_ONCE = 512
-# Enough for all cores to have work, few enough that memory stays small.
+# Enough to occupy all cores, few enough to keep memory small.
 GROUPS_AT_ONCE = 8
-# So many rows of the wide layer, with the temporaries of its nonlinearity, fit a core's cache.
+# Rows of the wide layer that fit a core's cache, with the temporaries of its nonlinearity.
 ROWS_IN_CACHE = 32
 
 # erf(z) is z P(z²) / Q(z²) for |z| <= 4, fitted to within 3e-8; beyond, it is 1 to the last bit.
@@ -39,17 +38,17 @@ ERF_UNDER = (3.74782588e-05, 1.21625371e-03, 1.54438395e-02, 1.16474046e-01, 5.0
 MAX_PIECES = 256
 # [CLS] and [SEP] count towards the limit.
 _ROOM = MAX_PIECES - 2
-# A piece is about four letters; most long turns are settled by a head of this size.
+# Characters. A piece is about four letters, so that a head of this size is usually enough.
 _FIRST_HEAD = 2_048
 
 Floats = NDArray[np.float32]
 Pieces = Sequence[int]
 Hidden = tuple[Floats, list[slice]]
-"""What a layer says of each piece, and which rows belong to which text."""
+"""The hidden states of all pieces, and the rows of each text."""
 
 
 class WordPieces:
-    """MiniLM's own tokenizer. Texts must be `readable`."""
+    """MiniLM's own tokenizer. Texts must be free of surrogates."""
 
     def __init__(self, tokenizer_json: Path) -> None:
         self._tokenizer = Tokenizer.from_file(str(tokenizer_json))
@@ -58,7 +57,7 @@ class WordPieces:
         self._first, self._last = self._tokenizer.encode("").ids
 
     def split(self, texts: Sequence[str]) -> list[tuple[list[int], bool]]:
-        """The pieces of each text, with [CLS] and [SEP], and whether its tail was cut off."""
+        """The pieces of each text, with [CLS] and [SEP], and whether it was truncated."""
         heads = [_head(text, _FIRST_HEAD) for text in texts]
         encoded = self._tokenizer.encode_batch_fast(heads, add_special_tokens=False)
         return [
@@ -78,8 +77,8 @@ class WordPieces:
 def _head(text: str, size: int) -> str:
     """The first words of a text, about `size` characters.
 
-    The cut is made before white space, where the tokenizer cuts too: so the pieces of the head
-    are the first pieces of the text.
+    It is cut before white space, where the tokenizer splits too, so that the pieces of the head are
+    the first pieces of the text.
     """
     if len(text) <= size:
         return text
@@ -89,10 +88,10 @@ def _head(text: str, size: int) -> str:
     return text
 
 
-def grouped(texts: Sequence[Sequence[int]], most: int) -> list[list[int]]:
-    """The places of the texts, those of like length together, up to `most` pieces in a group.
+def group_by_length(texts: Sequence[Sequence[int]], most: int) -> list[list[int]]:
+    """Group texts of similar length, up to `most` pieces a group; gives their indices.
 
-    >>> grouped([[1] * 5, [1] * 9, [1] * 3, [1] * 8], most=16)
+    >>> group_by_length([[1] * 5, [1] * 9, [1] * 3, [1] * 8], most=16)
     [[1], [3, 0, 2]]
     """
     groups: list[list[int]] = []
@@ -107,14 +106,14 @@ def grouped(texts: Sequence[Sequence[int]], most: int) -> list[list[int]]:
 
 
 class MiniLM:
-    """The network on the arrays of its file. `after_layer` is called whenever one is done with."""
+    """The network; `after_layer` is called after each layer, for instance to free its weights."""
 
     precision = "f32"
     margin = MARGINS[precision]
 
     def __init__(self, tensors: Tensors, after_layer: Callable[[], None] = lambda: None) -> None:
         self._tensors = tensors
-        self._places = places(tensors)
+        self._positions = position_embeddings(tensors)
         self._after_layer = after_layer
 
     def __call__(self, texts: Sequence[Pieces]) -> Floats:
@@ -122,33 +121,33 @@ class MiniLM:
         return self._in_groups(texts, ROWS_AT_ONCE)
 
     def one_by_one(self, texts: Sequence[Pieces]) -> Floats:
-        """One unit vector per text, each computed by itself: it depends on nothing but its text."""
+        """One unit vector per text, computed separately, so that it depends on the text alone."""
         return self._in_groups(texts, 0)
 
-    def hidden(self, text: Pieces) -> Floats:
-        """The last layer's rows of a text, before they are pooled."""
-        [(rows, _)] = self._through_all_layers([[text]])
+    def encode_pieces(self, text: Pieces) -> Floats:
+        """The last layer's hidden states of a text, before pooling."""
+        [(rows, _)] = self._run_layers([[text]])
         return rows
 
     def _in_groups(self, texts: Sequence[Pieces], rows: int) -> Floats:
         vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
-        groups = iter(grouped(texts, rows))
+        groups = iter(group_by_length(texts, rows))
         while some := list(islice(groups, GROUPS_AT_ONCE)):
-            done = self._through_all_layers([[texts[index] for index in group] for group in some])
+            done = self._run_layers([[texts[index] for index in group] for group in some])
             for group, (hidden, spans) in zip(some, done, strict=True):
                 vectors[group] = [hidden[span].mean(axis=0) for span in spans]
         return unit(vectors)
 
-    def _through_all_layers(self, groups: Sequence[Sequence[Pieces]]) -> list[Hidden]:
-        """Groups side by side, all of them through one layer before the next one is read."""
-        states = [self._embedded(texts) for texts in groups]
+    def _run_layers(self, groups: Sequence[Sequence[Pieces]]) -> list[Hidden]:
+        """Run all groups through a layer before the next layer is read."""
+        states = [self._embed(texts) for texts in groups]
         for index in range(LAYERS):
 
             def advance(place: int, name: str = f"encoder.layer.{index}") -> None:
                 rows, spans = states[place]
                 states[place] = self._layer(name, rows, spans), spans
 
-            if blas_stays_in_its_thread():
+            if blas_is_single_threaded():
                 on_all_cores(advance, range(len(states)))
             else:
                 for place in range(len(states)):
@@ -156,13 +155,13 @@ class MiniLM:
             self._after_layer()
         return states
 
-    def _embedded(self, texts: Sequence[Pieces]) -> Hidden:
+    def _embed(self, texts: Sequence[Pieces]) -> Hidden:
         ends = np.cumsum([len(text) for text in texts])
         spans = [slice(end - len(text), end) for text, end in zip(texts, ends, strict=True)]
         x = self._tensors["embeddings.word_embeddings.weight"][np.concatenate(texts)]
         for span, text in zip(spans, texts, strict=True):
-            x[span] += self._places[: len(text)]
-        return self._normalised("embeddings.LayerNorm", x), spans
+            x[span] += self._positions[: len(text)]
+        return self._layer_norm("embeddings.LayerNorm", x), spans
 
     def _layer(self, name: str, x: Floats, spans: Sequence[slice]) -> Floats:
         query, key, value = (
@@ -172,20 +171,20 @@ class MiniLM:
         for span in spans:
             seen[span] = _attention(query[span], key[span], value[span])
         x = x + self._linear(f"{name}.attention.output.dense", seen)
-        x = self._normalised(f"{name}.attention.output.LayerNorm", x)
+        x = self._layer_norm(f"{name}.attention.output.LayerNorm", x)
         wide = self._linear(f"{name}.intermediate.dense", x)
         for start in range(0, len(wide), ROWS_IN_CACHE):
             part = wide[start : start + ROWS_IN_CACHE]
             part[:] = gelu(part)
         x = x + self._linear(f"{name}.output.dense", wide)
-        return self._normalised(f"{name}.output.LayerNorm", x)
+        return self._layer_norm(f"{name}.output.LayerNorm", x)
 
     def _linear(self, name: str, x: Floats) -> Floats:
         y: Floats = x @ self._tensors[f"{name}.weight"].T
         y += self._tensors[f"{name}.bias"]
         return y
 
-    def _normalised(self, name: str, x: Floats) -> Floats:
+    def _layer_norm(self, name: str, x: Floats) -> Floats:
         x = x - x.mean(axis=1, keepdims=True)
         variance = np.einsum("ij,ij->i", x, x)[:, None] / np.float32(WIDTH)
         x /= np.sqrt(variance + NORM_EPSILON)
@@ -194,17 +193,15 @@ class MiniLM:
         return x
 
 
-def places(tensors: Tensors) -> Floats:
-    """What a position adds to its piece. All pieces belong to the first segment, whose vector is
-    therefore part of every position.
-    """
+def position_embeddings(tensors: Tensors) -> Floats:
+    """Position embeddings, with that of the first segment added, which all pieces belong to."""
     segment = tensors["embeddings.token_type_embeddings.weight"][0]
     summed: Floats = tensors["embeddings.position_embeddings.weight"] + segment
     return summed
 
 
 def _attention(query: Floats, key: Floats, value: Floats) -> Floats:
-    """Each row of a text becomes a mean over its rows, by how well query and key agree."""
+    """Scaled dot-product attention over the pieces of one text."""
     pieces = len(query)
     q, k, v = (x.reshape(pieces, HEADS, -1).transpose(1, 0, 2) for x in (query, key, value))
     weight: Floats = q @ k.transpose(0, 2, 1)
@@ -217,7 +214,7 @@ def _attention(query: Floats, key: Floats, value: Floats) -> Floats:
 
 
 def gelu(x: Floats) -> Floats:
-    """x Φ(x), the nonlinearity between the wide layers.
+    """x Φ(x), the nonlinearity of the wide layer.
 
     >>> gelu(np.array([-9, -1, 0, 1, 9], dtype=np.float32)).round(4).tolist()
     [-0.0, -0.15870000422000885, 0.0, 0.8413000106811523, 9.0]
@@ -233,7 +230,7 @@ def gelu(x: Floats) -> Floats:
 
 
 def _polynomial(coefficients: Sequence[float], x: Floats) -> Floats:
-    """np.polyval, which would compute in f64."""
+    """np.polyval in f32."""
     y = np.full_like(x, coefficients[0])
     for coefficient in coefficients[1:]:
         y *= x
@@ -242,7 +239,7 @@ def _polynomial(coefficients: Sequence[float], x: Floats) -> Floats:
 
 
 def unit(x: Floats) -> Floats:
-    """The rows at length 1.
+    """Scale rows to length 1.
 
     >>> unit(np.array([[3, 4]], dtype=np.float32)).tolist()
     [[0.6000000238418579, 0.800000011920929]]

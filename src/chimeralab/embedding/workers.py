@@ -1,4 +1,4 @@
-"""Work that leaves Python's lock, spread over the cores by threads that outlive a call."""
+"""A pool of threads for work that releases the GIL."""
 
 import os
 import re
@@ -16,14 +16,14 @@ Result = TypeVar("Result")
 
 THREADS = "CHIMERA_THREADS"
 MAX_THREADS = 1_024
-# Where these are "1" before numpy is imported, each product stays in the thread that asked for it.
-# The command sets them. A library must not: BLAS belongs to whoever owns the process.
+# With these set to "1" before numpy is imported, BLAS does not start threads. The command sets
+# them; a library must not, since BLAS belongs to the process.
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 @cache
 def cores() -> int:
-    """How many cores this process may use; where many share a machine, CHIMERA_THREADS says."""
+    """The number of cores to use: CHIMERA_THREADS, or all that the process may use."""
     if asked := os.environ.get(THREADS):
         threads = int(asked) if re.fullmatch("[0-9]{1,4}", asked) else 0
         if not 1 <= threads <= MAX_THREADS:
@@ -36,18 +36,18 @@ def cores() -> int:
 
 @cache
 def pool() -> ThreadPoolExecutor:
-    """Threads that help whoever asks, who works too: together they are as many as the cores."""
+    """Helper threads, one fewer than cores, since the caller works too."""
     return ThreadPoolExecutor(max(1, cores() - 1), thread_name_prefix="chimera-encoder")
 
 
-if hasattr(os, "register_at_fork"):  # a process that is forked from this one has none of them
+if hasattr(os, "register_at_fork"):  # a forked process has none of them
     os.register_at_fork(after_in_child=pool.cache_clear)
 
 
 def on_all_cores(work: Callable[[Item], None], items: Iterable[Item]) -> None:
-    """Do the work for every item, in this thread and in those of the pool that are free.
+    """Do the work for every item, in this thread and in idle ones of the pool.
 
-    Threads that are busy for another caller are not waited for.
+    It does not wait for threads that are busy for another caller.
     """
     waiting = deque(items)
 
@@ -60,7 +60,7 @@ def on_all_cores(work: Callable[[Item], None], items: Iterable[Item]) -> None:
             try:
                 work(item)
             except BaseException:
-                waiting.clear()  # the others end with what they have begun
+                waiting.clear()  # the others finish their current item
                 raise
 
     helpers = [pool().submit(take) for _ in range(min(cores(), len(waiting)) - 1)]
@@ -72,17 +72,17 @@ def on_all_cores(work: Callable[[Item], None], items: Iterable[Item]) -> None:
                 helper.result()
 
 
-def blas_stays_in_its_thread() -> bool:
-    """Whether each product uses one core, so that several at once are faster than one by one."""
+def blas_is_single_threaded() -> bool:
+    """Whether each product uses one core, so that running several in parallel is faster."""
     return any(os.environ.get(name) == "1" for name in BLAS_THREADS)
 
 
 def one_ahead(
     work: Callable[[Item], Result], items: Iterable[Item]
 ) -> Iterator[tuple[Item, Result]]:
-    """Each item with what was made of it; while the caller uses one, the next is being worked on.
+    """Yield each item with its result, computing the next one while the caller uses it.
 
-    The first one is not kept back for a second that may be long in coming.
+    The first is yielded at once, without waiting for a second item.
 
     >>> list(one_ahead(abs, [-1, 2, -3]))
     [(-1, 1), (2, 2), (-3, 3)]

@@ -16,7 +16,7 @@ from chimeralab.core.records import Record
 from chimeralab.detection.guard import Guard
 from chimeralab.detection.loops import resolve_loops
 from chimeralab.detection.seam import Detector
-from chimeralab.embedding.encoder import default_encoder, refuse_changed_weights
+from chimeralab.embedding.encoder import check_weights, default_encoder
 from chimeralab.runner import (
     Brake,
     RetryLog,
@@ -196,7 +196,7 @@ def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
         return None
     encoder = None
     if needs.lags:
-        refuse_changed_weights()
+        check_weights()
         encoder = default_encoder()
     loops = resolve_loops(detector)
     return lambda: Guard(detector, encoder, vectors=bool(needs.lags), loops=loops)

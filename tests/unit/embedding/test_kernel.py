@@ -87,7 +87,7 @@ def test_a_forked_process_has_threads_of_its_own(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("text", [[], [VOCABULARY], [-1], [101] * 513])
 def test_pieces_that_there_are_not_are_refused(kernel: Kernel, text: list[int]) -> None:
-    with pytest.raises(ValueError, match="no pieces, too many, or unknown ones"):
+    with pytest.raises(ValueError, match="no pieces, too many pieces, or unknown pieces"):
         kernel.together([[101, 102], text], 1)
 
 
@@ -116,7 +116,7 @@ def test_a_number_that_becomes_infinite_on_the_way_is_an_error(
 
 def test_other_weights_do_not_pass_for_the_stored_vectors(library: Path, tensors: Tensors) -> None:
     name = "encoder.layer.5.output.LayerNorm.bias"
-    with pytest.raises(KernelUnusable, match="its vectors are not the stored ones"):
+    with pytest.raises(KernelUnusable, match="its vectors differ from the stored ones"):
         Kernel({**tensors, name: tensors[name] + np.float32(0.1)}, library)
 
 

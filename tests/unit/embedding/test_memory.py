@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.embedding.encoder import FileMemory, RecentMemory, text_key
+from chimeralab.embedding.encoder import RecentVectors, VectorFile, text_key
 
 ONE = np.ones(384, dtype=np.float32)
 
 
 def test_recent_memory_forgets_the_oldest() -> None:
-    memory = RecentMemory(capacity=2)
+    memory = RecentVectors(capacity=2)
     memory.remember({b"a": ONE, b"b": ONE * 2})
     memory.remember({b"c": ONE * 3})
     found = memory.recall([b"a", b"b", b"c"])
@@ -20,7 +20,7 @@ def test_recent_memory_forgets_the_oldest() -> None:
 
 
 def test_what_was_recalled_stays_as_it_was() -> None:
-    memory = RecentMemory(capacity=1)
+    memory = RecentVectors(capacity=1)
     memory.remember({b"a": ONE})
     recalled = memory.recall([b"a"])[b"a"]
     memory.remember({b"b": ONE * 2})
@@ -28,24 +28,24 @@ def test_what_was_recalled_stays_as_it_was() -> None:
 
 
 def test_a_file_remembers_across_runs(tmp_path: Path) -> None:
-    FileMemory(tmp_path / "v.db", "model/f32").remember({text_key("hi"): ONE * 0.5})
-    again = FileMemory(tmp_path / "v.db", "model/f32")
+    VectorFile(tmp_path / "v.db", "model/f32").remember({text_key("hi"): ONE * 0.5})
+    again = VectorFile(tmp_path / "v.db", "model/f32")
     np.testing.assert_array_equal(again.recall([text_key("hi")])[text_key("hi")], ONE * 0.5)
 
 
 def test_another_precision_is_another_space(tmp_path: Path) -> None:
-    FileMemory(tmp_path / "v.db", "model/int16").remember({b"k": ONE})
-    assert FileMemory(tmp_path / "v.db", "model/exact").recall([b"k"]) == {}
+    VectorFile(tmp_path / "v.db", "model/int16").remember({b"k": ONE})
+    assert VectorFile(tmp_path / "v.db", "model/exact").recall([b"k"]) == {}
 
 
 def test_a_cache_that_is_no_database_is_named(tmp_path: Path) -> None:
     broken = tmp_path / "v.db"
     broken.write_bytes(b"not a database " * 100)
     with pytest.raises(InputError, match=r"vector cache .*v\.db can't be used"):
-        FileMemory(broken, "model/f32")
+        VectorFile(broken, "model/f32")
 
 
 def test_a_cache_in_an_impossible_place_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="name a writable file with --cache"):
-        FileMemory(tmp_path / "file" / "v.db", "model/f32")
+    with pytest.raises(InputError, match="pass a writable file with --cache"):
+        VectorFile(tmp_path / "file" / "v.db", "model/f32")

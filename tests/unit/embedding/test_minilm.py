@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from chimeralab import weights
 from chimeralab.embedding import workers
 from chimeralab.embedding.encoder import TokenEncoder
-from chimeralab.embedding.minilm import MiniLM, gelu, grouped
+from chimeralab.embedding.minilm import MiniLM, gelu, group_by_length
 from chimeralab.weights.tensors import read_tensors
 
 pieces = st.lists(st.integers(0, 30_521), min_size=1, max_size=40)
@@ -47,7 +47,7 @@ def test_threads_change_nothing_where_blas_has_one(
 
 @given(st.lists(st.integers(1, 256), max_size=60), st.integers(0, 600))
 def test_groups_hold_every_text_once_and_no_more_than_fits(lengths: list[int], most: int) -> None:
-    groups = grouped([range(length) for length in lengths], most)
+    groups = group_by_length([range(length) for length in lengths], most)
     assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
     for group in groups:
         assert len(group) == 1 or sum(lengths[index] for index in group) <= most
