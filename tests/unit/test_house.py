@@ -37,7 +37,7 @@ CEILINGS = {
 }
 # Files, and types of records, that are called on the way.
 WAYS = {
-    "chat line to printed row": (34, 21),
+    "chat line to printed row": (30, 17),
     "self-play plan to page": (95, 98),
     "trial plan to page": (96, 125),
     "opening a conversation in the app": (20, 15),

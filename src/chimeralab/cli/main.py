@@ -65,8 +65,9 @@ class SuggestingGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         # click explains misplaced options, and shell completion must not fail.
-        if not args[0].startswith("-") and not ctx.resilient_parsing:
-            choose(args[0], self.list_commands(ctx), f"command {args[0]!r}")
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
+            choose(args[0], known, f"command {args[0]!r}")
         return super().resolve_command(ctx, args)
 
 

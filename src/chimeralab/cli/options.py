@@ -19,6 +19,8 @@ from chimeralab.core.parts import CodeFile, Consent, SentKey
 from chimeralab.core.records import Trajectory
 from chimeralab.detection.locked import LOCKED, READINGS, LockedRule
 from chimeralab.detection.loops import LOOPS, DetectorPair
+from chimeralab.readers.logs import read_all
+from chimeralab.readers.seam import Reader
 
 MAX_NAMED = 5
 MAX_FIELDS = 12
@@ -36,7 +38,7 @@ def read_logs(options: Mapping[str, Any]) -> Iterator[Trajectory]:
     others: list[str] = []
     read = unfinished = 0
     context = click.get_current_context()
-    for trajectory in readers.read_all(
+    for trajectory in read_all(
         options["paths"],
         format=options["format"],
         on_bad=lambda error: bad.setdefault(error.source, []).append(error),
@@ -71,7 +73,7 @@ def read_logs(options: Mapping[str, Any]) -> Iterator[Trajectory]:
 
 def _choose_reader(
     context: click.Context, _option: click.Parameter, name: str | None
-) -> type[readers.Reader] | None:
+) -> type[Reader] | None:
     columns = context.params["columns"]  # parsed first, because it is eager
     if columns and name not in (None, "rows"):
         raise InputError(
