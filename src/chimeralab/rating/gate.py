@@ -1,44 +1,31 @@
 """The reliability gate: what it requires, whether it is met, and what may then be claimed."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import PartLoader, read_record
 from chimeralab.core.records import Record
 from chimeralab.core.result_words import FACT, MARK, ResultWords
 from chimeralab.stats.intervals import Interval
+from chimeralab.stats.planning import KappaPower, gate_power
 from chimeralab.stats.raters import RatersPanel
 
 StatisticName = Literal["kappa", "alpha", "pabak", "ac1", "agreement"]
 RuleName = Literal["point", "lower_ci"]
+SampledBy = Literal["condition", "verdict"]
+Count = Annotated[int, Field(ge=1)]
+HUMAN = "human:"  # the prefix of the names of people
+RaterName = Annotated[str, Field(pattern=rf"^({HUMAN})?[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 OutcomeName = Literal["not reliable", "reliable, not validated", "validated"]
 
-
-@dataclass(frozen=True, slots=True)
-class Gate(Record):
-    """A threshold on the value or the lower confidence bound of an agreement statistic.
-
-    `population` describes what was sampled: kappa on a sample balanced by the detector's verdict
-    is not kappa on all runs.
-    """
-
-    statistic: StatisticName = "kappa"
-    threshold: float = 0.80
-    rule: RuleName = "lower_ci"
-    population: str = "the rated items"
-    attempts: int = 1
-
-    def __post_init__(self) -> None:
-        if not -1 <= self.threshold <= 1:
-            raise InputError(f"threshold {self.threshold}: agreement lies between -1 and 1")
-        if self.statistic == "ac1" and self.rule == "lower_ci":
-            raise InputError("ac1 has no interval: use the rule point, or another statistic")
-
-    def __str__(self) -> str:
-        bound = "lower 95 % bound of " if self.rule == "lower_ci" else ""
-        return f"{bound}{self.statistic} at least {self.threshold:.2f}"
+# The best case for kappa, and the share of loops among 720 conversations of a published study.
+PREVALENCES = (0.5, 0.91)
+TOO_OFTEN, TOO_RARELY = 0.1, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +54,96 @@ class ValidityBar(Record):
         """The thresholds that are set."""
         names = ("sensitivity", "specificity", "kappa")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Gate(Record):
+    """[gate] of a plan: which raters must agree how well, on how many items.
+
+    A rater is `rules`, a model of the plan, a custom rater, or a person as `human:NAME`. Without
+    `sample`, the gate is decided on every finished conversation outside calibration samples.
+    `validity` is what the detector must reach against each rater.
+    """
+
+    raters: tuple[RaterName, ...] = ()
+    statistic: StatisticName = "kappa"
+    threshold: float = 0.80
+    rule: RuleName = "lower_ci"
+    sample: Count | None = None
+    by: SampledBy = "condition"
+    attempts: Count = 1
+    seed: int = 0
+    validity: ValidityBar | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.raters) == 1 or len(set(self.raters)) < len(self.raters):
+            raise InputError(
+                f"raters = {list(self.raters)}: agreement needs two or more distinct raters"
+            )
+        if self.sample is None and self.by == "verdict":
+            raise InputError("by = 'verdict' needs sample = N: only a sample can be balanced")
+        if not -1 <= self.threshold <= 1:
+            raise InputError(f"threshold {self.threshold}: agreement lies between -1 and 1")
+        if self.statistic == "ac1" and self.rule == "lower_ci":
+            raise InputError("ac1 has no interval: use the rule point, or another statistic")
+
+    def __str__(self) -> str:
+        bound = "lower 95 % bound of " if self.rule == "lower_ci" else ""
+        return f"{bound}{self.statistic} at least {self.threshold:.2f}"
+
+    @classmethod
+    def read(cls, table: Any, place: str, loader: PartLoader) -> "Gate":
+        """Read the table; a plan without raters declares no gate."""
+        gate = read_record(cls, table, place)
+        if not gate.raters and gate != cls():
+            raise InputError(f"{place} needs raters = [...]: who has to agree?")
+        return gate
+
+    @property
+    def declared(self) -> bool:
+        return bool(self.raters)
+
+    def power(self, conversations: int, prompts: int) -> tuple[KappaPower, ...]:
+        """The power of the gate for different shares of loops.
+
+        Conversations on one prompt are a cluster, as in the audit.
+        """
+        # With balanced labels, agreement is kappa on another scale.
+        threshold = 2 * self.threshold - 1 if self.statistic == "agreement" else self.threshold
+        if not self.declared or not -0.9 < threshold < 1:
+            return ()
+        of_kappa = self.statistic in ("kappa", "alpha")
+        items, bound = min(self.sample or conversations, conversations), self.rule == "lower_ci"
+        others = max(conversations - 1, 1)
+        partners = (items - 1) * (conversations / prompts - 1) / others
+        return tuple(
+            gate_power(items, threshold, share, lower_bound=bound, partners=partners)
+            for share in (PREVALENCES if of_kappa else PREVALENCES[:1])
+        )
+
+    def advise(self, power: Sequence[KappaPower]) -> Iterator[str]:
+        """Warn of a gate that passes by chance or can hardly be met."""
+        if not power:
+            return
+        best = power[0]
+        threshold = 2 * best.good - 1
+        if self.rule == "point" and best.poor_passes > TOO_OFTEN:
+            yield (
+                "the gate passes by chance: with rule = 'point', raters with a true kappa of "
+                f"{best.poor:.2f} meet it with a probability of {100 * best.poor_passes:.0f} %; "
+                "use rule = 'lower_ci'"
+            )
+        if self.rule == "lower_ci" and best.best < threshold:
+            yield (
+                f"the gate can't be met: on {best.items} items even perfect agreement has a lower "
+                f"bound of {best.best:.2f}, below {threshold:.2f}"
+            )
+        elif best.good_passes < TOO_RARELY:
+            yield (
+                f"the gate has little power: raters with a true kappa of {best.good:.2f} meet it "
+                f"with a probability of {100 * best.good_passes:.0f} % at best; `chimera "
+                "plan-ratings` says how many items it takes"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +202,8 @@ class GateOutcome(Record):
     """Whether a gate was met; an undefined statistic does not meet it.
 
     Labels are reliable if raters agree; the detector is validated if it agrees with them too.
+    `population` describes what was sampled: kappa on a sample balanced by the detector's verdict is
+    not kappa on all runs.
     """
 
     gate: Gate
@@ -133,6 +212,7 @@ class GateOutcome(Record):
     value: float | None
     compared: float | None
     reason: str
+    population: str = "the rated items"
     validity: ValidityOutcome = NOT_ASKED
 
     @property
@@ -158,7 +238,7 @@ class GateOutcome(Record):
                 "that raters agree on.",
                 FORBIDDEN,
             )
-        met = f"The reliability gate ({self.gate}) was met on {self.gate.population}"
+        met = f"The reliability gate ({self.gate}) was met on {self.population}"
         if self.name == "validated":
             agreed = "the detector agrees with every rater as declared"
             return ClaimScope("validated", f"{met}, and {agreed} ({self.validity}).", ())
@@ -172,9 +252,13 @@ class GateOutcome(Record):
 
     def as_json(self) -> dict[str, Any]:
         """Convert gate and outcome to one object, without the detector's validity."""
-        values = self.as_dict()
-        del values["validity"]
-        return {**values.pop("gate"), **values}
+        names = ("declared", "passed", "value", "compared", "reason")
+        return {
+            **{name: getattr(self.gate, name) for name in ("statistic", "threshold", "rule")},
+            "population": self.population,
+            "attempts": self.gate.attempts,
+            **{name: getattr(self, name) for name in names},
+        }
 
 
 def judge_gate(gate: Gate, panel: RatersPanel, *, declared: bool = True) -> GateOutcome:

@@ -18,6 +18,7 @@ import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
+from chimeralab.rating.gate import HUMAN, Gate
 from chimeralab.rating.packets import (
     LABELS,
     DraftRating,
@@ -32,7 +33,6 @@ from chimeralab.rating.packets import (
     restore_sheets,
     sheet_checksum,
 )
-from chimeralab.rating.plan import HUMAN, GateTable
 from chimeralab.rating.raters import (
     find_rater,
     identifying_names,
@@ -121,8 +121,8 @@ class RatingService:
         self._db.close()
 
     @cached_property
-    def _gate(self) -> GateTable:
-        gate: GateTable = self.study.plan.extras["gate"]
+    def _gate(self) -> Gate:
+        gate: Gate = self.study.plan.extras["gate"]
         return gate
 
     def invite(self, name: str, only: str | None = None, task: Task = "rate") -> str:

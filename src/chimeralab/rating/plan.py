@@ -1,33 +1,24 @@
-"""The rating tables of a plan: [rubric], [raters] and [gate]."""
+"""The tables [rubric] and [raters] of a plan."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Part, PartLoader, read_part, read_record, read_value
 from chimeralab.core.records import Record
-from chimeralab.rating.gate import Gate, RuleName, StatisticName, ValidityBar
+from chimeralab.rating.gate import HUMAN, Count, Gate
 from chimeralab.rating.ratings import SEAM, RaterPart
 from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric
 from chimeralab.rating.rules import NAME, RulesPart
-from chimeralab.stats.planning import KappaPower, gate_power
 
-# Built-in raters. Models of a plan can rate too, and so can people, whose names have this prefix.
+# Built-in raters. Models of a plan and people can rate too.
 RATERS: dict[str, RaterPart] = {NAME: RulesPart()}
-HUMAN = "human:"
 
 OwnName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-RaterName = Annotated[str, Field(pattern=rf"^({HUMAN})?[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-Count = Annotated[int, Field(ge=1)]
-SampledBy = Literal["condition", "verdict"]
-
-# The best case for kappa, and the share of loops among 720 conversations of a published study.
-PREVALENCES = (0.5, 0.91)
-TOO_OFTEN, TOO_RARELY = 0.1, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,87 +86,7 @@ class RatersTable(Record):
         return {**self.asking(), **({"own": own} if own else {})}
 
 
-@dataclass(frozen=True, slots=True)
-class GateTable(Record):
-    """[gate]: which raters must agree how well, on how many items; without raters, no gate.
-
-    A rater is `rules`, a model of the plan, a custom rater, or a person as `human:NAME`. Without
-    `sample`, the gate is decided on every finished conversation outside calibration samples.
-    `validity` is what the detector must reach against each rater.
-    """
-
-    raters: tuple[RaterName, ...] = ()
-    statistic: StatisticName = "kappa"
-    threshold: float = 0.80
-    rule: RuleName = "lower_ci"
-    sample: Count | None = None
-    by: SampledBy = "condition"
-    attempts: Count = 1
-    seed: int = 0
-    validity: ValidityBar | None = None
-
-    def __post_init__(self) -> None:
-        if len(self.raters) == 1 or len(set(self.raters)) < len(self.raters):
-            raise InputError(
-                f"raters = {list(self.raters)}: agreement needs two or more distinct raters"
-            )
-        if not self.raters and any(getattr(self, f.name) != f.default for f in fields(self)):
-            raise InputError("needs raters = [...]: who has to agree?")
-        if self.sample is None and self.by == "verdict":
-            raise InputError("by = 'verdict' needs sample = N: only a sample can be balanced")
-        self.gate("all")
-
-    @property
-    def declared(self) -> bool:
-        return bool(self.raters)
-
-    def gate(self, population: str) -> Gate:
-        return Gate(self.statistic, self.threshold, self.rule, population, self.attempts)
-
-    def power(self, conversations: int, prompts: int) -> tuple[KappaPower, ...]:
-        """The power of the gate for different shares of loops.
-
-        Conversations on one prompt are a cluster, as in the audit.
-        """
-        # With balanced labels, agreement is kappa on another scale.
-        threshold = 2 * self.threshold - 1 if self.statistic == "agreement" else self.threshold
-        if not self.declared or not -0.9 < threshold < 1:
-            return ()
-        of_kappa = self.statistic in ("kappa", "alpha")
-        items, bound = min(self.sample or conversations, conversations), self.rule == "lower_ci"
-        others = max(conversations - 1, 1)
-        partners = (items - 1) * (conversations / prompts - 1) / others
-        return tuple(
-            gate_power(items, threshold, share, lower_bound=bound, partners=partners)
-            for share in (PREVALENCES if of_kappa else PREVALENCES[:1])
-        )
-
-    def advise(self, power: Sequence[KappaPower]) -> Iterator[str]:
-        """Warn of a gate that passes by chance or can hardly be met."""
-        if not power:
-            return
-        best = power[0]
-        threshold = 2 * best.good - 1
-        if self.rule == "point" and best.poor_passes > TOO_OFTEN:
-            yield (
-                "the gate passes by chance: with rule = 'point', raters with a true kappa of "
-                f"{best.poor:.2f} meet it with a probability of {100 * best.poor_passes:.0f} %; "
-                "use rule = 'lower_ci'"
-            )
-        if self.rule == "lower_ci" and best.best < threshold:
-            yield (
-                f"the gate can't be met: on {best.items} items even perfect agreement has a lower "
-                f"bound of {best.best:.2f}, below {threshold:.2f}"
-            )
-        elif best.good_passes < TOO_RARELY:
-            yield (
-                f"the gate has little power: raters with a true kappa of {best.good:.2f} meet it "
-                f"with a probability of {100 * best.good_passes:.0f} % at best; `chimera "
-                "plan-ratings` says how many items it takes"
-            )
-
-
-def check_raters(gate: GateTable, raters: RatersTable, models: Collection[str]) -> None:
+def check_raters(gate: Gate, raters: RatersTable, models: Collection[str]) -> None:
     """Reject unknown raters of a gate, and a custom rater whose name is taken."""
     taken = next((name for name in raters.own if name in RATERS or name in models), None)
     if taken:

@@ -22,6 +22,7 @@ from chimeralab.core.records import Record
 from chimeralab.core.text import redact
 from chimeralab.models.seam import Model, Reply, Request
 from chimeralab.rating.audit import RaterIdentity
+from chimeralab.rating.gate import HUMAN
 from chimeralab.rating.model_rater import LlmRater, prompt_hash
 from chimeralab.rating.packets import (
     PacketKey,
@@ -30,7 +31,7 @@ from chimeralab.rating.packets import (
     import_packet,
     read_sheet,
 )
-from chimeralab.rating.plan import HUMAN, RATERS, RatersTable, check_rater_name
+from chimeralab.rating.plan import RATERS, RatersTable, check_rater_name
 from chimeralab.rating.ratings import (
     Attempt,
     Item,

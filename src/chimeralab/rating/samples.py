@@ -13,7 +13,7 @@ import numpy as np
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.detection.verdict import from_json
-from chimeralab.rating.plan import GateTable, SampledBy
+from chimeralab.rating.gate import Gate, SampledBy
 from chimeralab.rating.ratings import Item, item_of
 from chimeralab.rating.validity import verdict_of
 from chimeralab.study.database import open_to_write, transaction
@@ -234,7 +234,7 @@ def mark_used(study: Study, sample: Sample, labels_sha256: str, *, passed: bool)
 
 def _check_gate_sample(study: Study, asked: Mapping[str, Any], earlier: Sequence[Sample]) -> None:
     """Reject a gate sample that differs from the plan, or is drawn too early or too often."""
-    gate: GateTable = study.plan.extras["gate"]
+    gate: Gate = study.plan.extras["gate"]
     if not gate.declared:
         raise InputError("the plan declares no gate; declare [gate], or draw --for calibration")
     if asked["seed"] != gate.seed:

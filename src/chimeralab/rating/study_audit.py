@@ -24,9 +24,8 @@ from chimeralab.rating.audit import (
     audit_json,
     write_record,
 )
-from chimeralab.rating.gate import FORBIDDEN, NO_AUDIT, ClaimScope
+from chimeralab.rating.gate import FORBIDDEN, NO_AUDIT, ClaimScope, Gate
 from chimeralab.rating.labels import LabelTable, from_ratings, write_targets
-from chimeralab.rating.plan import GateTable
 from chimeralab.rating.rater_checks import load_retest
 from chimeralab.rating.raters import find_rater, list_raters, load_ratings, load_study_rubric
 from chimeralab.rating.ratings import Item, Rating
@@ -97,7 +96,7 @@ def audit_study(study: Study, only: str | None = None) -> Audit:
     `only` names a calibration sample, which can be audited any number of times.
     """
     study.check_lock()
-    gate: GateTable = study.plan.extras["gate"]
+    gate: Gate = study.plan.extras["gate"]
     known = candidates(study)
     if gate.declared and only is None:
         return _decide(study, gate, known)
@@ -111,7 +110,7 @@ def audit_study(study: Study, only: str | None = None) -> Audit:
     return replace(found, against=_validate(study, table, given, known))
 
 
-def _decide(study: Study, gate: GateTable, known: Mapping[str, Item]) -> Audit:
+def _decide(study: Study, gate: Gate, known: Mapping[str, Item]) -> Audit:
     """Decide the gate of the plan; the same labels give the same verdict again."""
     rubric = load_study_rubric(study)
     if rubric.state != "locked":
@@ -131,7 +130,7 @@ def _decide(study: Study, gate: GateTable, known: Mapping[str, Item]) -> Audit:
 
 def _judge(
     study: Study,
-    gate: GateTable,
+    gate: Gate,
     sample: Sample,
     known: Mapping[str, Item],
     *,
@@ -151,16 +150,16 @@ def _judge(
             )
         _check_all_rated(study, given, sample.ids)
     table = _table(study, given, known, sample)
-    found = audit(table, gate.gate(str(sample)), allow_unlabelled=True)
+    found = audit(table, gate, allow_unlabelled=True)
     against = _validate(study, table, given, known)
     validated = judge_validity(gate.validity, gate.rule, against)
-    gated = replace(found.gate, validity=validated)
+    gated = replace(found.gate, population=str(sample), validity=validated)
     return replace(found, gate=gated, sample=sample.name, against=against), given
 
 
 def reliability(study: Study) -> Reliability | None:
     """Compute the decided gate of a study from its labels; None while it is undecided."""
-    gate: GateTable = study.plan.extras["gate"]
+    gate: Gate = study.plan.extras["gate"]
     if not gate.declared or not study.store_path.is_file():
         return None
     sample = _find_decided_sample(study)
@@ -187,7 +186,7 @@ def reliability(study: Study) -> Reliability | None:
 
 def load_decided_gate(study: Study) -> tuple[Audit, RatingsByRater] | None:
     """Load the last decided gate with the ratings behind it; None while there is none."""
-    gate: GateTable = study.plan.extras["gate"]
+    gate: Gate = study.plan.extras["gate"]
     sample = _find_decided_sample(study)
     if not gate.declared or sample is None:
         return None
@@ -199,7 +198,7 @@ def _find_decided_sample(study: Study) -> Sample | None:
     return used[-1] if used else None
 
 
-def _gate_sample(study: Study, gate: GateTable, known: Mapping[str, Item]) -> Sample:
+def _gate_sample(study: Study, gate: Gate, known: Mapping[str, Item]) -> Sample:
     """Find the latest sample of the gate; without a size, draw it once everything is rated."""
     samples = load_samples(study)
     drawn = [sample for sample in samples if sample.kind == "gate"]
@@ -267,8 +266,8 @@ def _archive_earlier_record(folder: Path, found: Audit) -> None:
         record = json.loads((folder / JSON).read_text(encoding="utf-8"))
         population = str(record["audit"]["gate"]["population"])
     except (OSError, ValueError, KeyError, TypeError):
-        population = found.gate.gate.population
-    if population != found.gate.gate.population:
+        population = found.gate.population
+    if population != found.gate.population:
         earlier = folder / f"attempt-{1 + len(list(folder.glob('attempt-*')))}"
         earlier.mkdir()
         for name in (JSON, MARKDOWN, VALIDITY):
@@ -300,7 +299,7 @@ def _validate(
 
 def recompute_gate(study: Study) -> CheckResult:
     """Decide the gate again on the stored labels, and compare the result with its record."""
-    gate: GateTable = study.plan.extras["gate"]
+    gate: Gate = study.plan.extras["gate"]
     sample = _find_decided_sample(study)
     if sample is None:
         return _check_orphan_record(study, gate)
@@ -341,7 +340,7 @@ def recompute_gate(study: Study) -> CheckResult:
     return CheckResult(tuple(findings), ("the gate, decided again on the stored labels",))
 
 
-def _check_orphan_record(study: Study, gate: GateTable) -> CheckResult:
+def _check_orphan_record(study: Study, gate: Gate) -> CheckResult:
     """Check a record without a decided gate: forged if the plan has a gate, else not ours."""
     for place in (f"{FOLDER}/{JSON}", JSON):
         if not (study.path / place).exists():
@@ -359,7 +358,7 @@ def load_settled_labels(study: Study) -> dict[str, Label]:
     The raters are those of the declared gate, or else all. Conversations on which a gate may still
     be decided are left out.
     """
-    gate: GateTable = study.plan.extras["gate"]
+    gate: Gate = study.plan.extras["gate"]
     raters = gate.raters if gate.declared else list_raters(study)
     given = [load_ratings(study, name) for name in raters]
     with study.archive() as archive:

@@ -11,7 +11,8 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import read_text
 from chimeralab.core.parts import Part, PartLoader, choose, read_part, read_record, read_value
 from chimeralab.core.records import Record
-from chimeralab.rating.plan import GateTable, RatersTable, RubricTable
+from chimeralab.rating.gate import Gate
+from chimeralab.rating.plan import RatersTable, RubricTable
 from chimeralab.runner import Prompt, Speaker, interventions
 from chimeralab.runner.interventions import COUNTERMEASURES, check_countermeasure, models_of
 from chimeralab.selfplay.outcomes import Outcomes
@@ -23,7 +24,7 @@ EXTRA_TABLES: dict[str, type] = {
     "outcomes": Outcomes,
     "rubric": RubricTable,
     "raters": RatersTable,
-    "gate": GateTable,
+    "gate": Gate,
 }
 # A log whose speakers are called so is read as a chat, where only the assistant is judged.
 ROLES = frozenset({"user", "assistant", "system", "tool"})
