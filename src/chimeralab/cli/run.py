@@ -21,9 +21,9 @@ from rich.table import Table
 
 from chimeralab import pipeline
 from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, ask_consent
-from chimeralab.cli.terminal import err, format_clock, out, sanitize, say, summarize_flow
+from chimeralab.cli.terminal import err, out, sanitize, say, summarize_flow
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import plural
+from chimeralab.core.numbers import format_clock, plural
 from chimeralab.core.records import plain_value
 from chimeralab.core.result_words import MARK
 from chimeralab.core.schema import json_text

@@ -106,17 +106,6 @@ def format_spans(episodes: Sequence[Episode], limit: int = 4) -> str:
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
-def format_clock(seconds: float) -> str:
-    """Format a duration as hours, minutes and seconds.
-
-    >>> format_clock(3_725.0), format_clock(59.6)
-    ('1:02:05', '1:00')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def percent(share: float | None) -> str:
     return sanitize(numbers.percent(share))
 

@@ -42,6 +42,17 @@ def between(
     return " to ".join(number(bound, digits, scale, sign=sign) for bound in interval)
 
 
+def format_clock(seconds: float) -> str:
+    """A duration in hours, minutes and seconds.
+
+    >>> format_clock(3_725.0), format_clock(59.6)
+    ('1:02:05', '1:00')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 def p_value(p: float | None) -> str:
     """Format a p-value as papers do.
 

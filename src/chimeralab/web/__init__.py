@@ -1,7 +1,7 @@
-"""The local web app: logs, live studies, rating. `chimera view` starts it.
+"""The local web app behind `chimera view`: logs, live studies, rating.
 
-`serving` opens the port, `safety` stands before everything, `app` holds the parts together. Each
-part has a module with its `ROUTES` (`logs`, `study`, `rating`, `raters`), its templates in
-`templates/` and its scripts in `static/`; `pages.page` fills a template, `live` keeps open pages up
-to date. `log_index` and `watch` read the logs and the studies behind the pages.
+`serving` opens the port, `safety` checks every request, and `app` assembles the parts. Each part is
+a module with `ROUTES` (`logs`, `study`, `rating`, `raters`), with templates in `templates/` and
+scripts in `static/`. `pages` renders templates, `live` updates open pages, and `log_index` and
+`watch` read the logs and studies.
 """

@@ -30,13 +30,13 @@ from chimeralab.report.listing import NO_LOOP, ConversationRow, make_row
 from chimeralab.web.live import Feed, Patch, patch
 from chimeralab.web.pages import ENCODING
 
-# A field with more different values than this is searched by typing one.
-MOST_CHOICES = 30
-MOST_FIELDS = 5
-MOST_NOTES = 20
-# Conversations are judged together until so many turns are at hand; a page may be opened between.
-TURNS_AT_ONCE = 200
-SECONDS_BETWEEN_NEWS = 0.25
+# A field with more values than this gets a text box instead of a menu.
+MAX_CHOICES = 30
+MAX_FIELDS = 5
+MAX_NOTES = 20
+# Conversations are judged in batches of about this many turns; requests are served in between.
+BATCH_TURNS = 200
+SECONDS_BETWEEN_PATCHES = 0.25
 SCHEMA = """
     CREATE TABLE conversations (
         n INTEGER PRIMARY KEY,
@@ -57,7 +57,7 @@ SCHEMA = """
     CREATE VIRTUAL TABLE texts USING fts5 (text, content='');
 """
 PAGE = 50
-# How a table may be sorted, and by what.
+# Sort keys of the table, and their columns.
 ORDERS = {
     "log": "n",
     "conversation": "id",
@@ -71,7 +71,7 @@ ORDERS = {
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which rows of the table are wanted, and in which order."""
+    """Filters, order and page of the table of conversations."""
 
     search: str = ""
     kind: str = ""
@@ -82,7 +82,10 @@ class Query:
 
 
 class LogIndex:
-    """Each thread has a connection of its own; one of them writes. It goes when it is closed."""
+    """A temporary database of conversations and verdicts.
+
+    Each thread has its own connection; only one thread writes.
+    """
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="chimera-view-")
@@ -105,27 +108,27 @@ class LogIndex:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Write several things at once."""
+        """Group writes into one transaction."""
         self._db.execute("BEGIN")
         yield
         self._db.execute("COMMIT")
 
     def find(self, query: Query) -> tuple[list[ConversationRow], int]:
-        """A page of the rows that are wanted, and how many there are in all."""
+        """Get a page of matching rows, and the number of all matches."""
         where, values = _where(query)
         db = self._db
         total = db.execute(f"SELECT count(*) FROM conversations {where}", values).fetchone()[0]  # noqa: S608
         page = min(max(query.page, 1), pages_of(total))
         rows = db.execute(
-            f"SELECT * FROM conversations {where} {_order(query)} LIMIT ? OFFSET ?",  # noqa: S608 - names of our own alone
+            f"SELECT * FROM conversations {where} {_order(query)} LIMIT ? OFFSET ?",  # noqa: S608 - fixed column names
             (*values, PAGE, (page - 1) * PAGE),
         )
         return [ConversationRow._make((f"/logs/{n}", *row, n)) for n, *row in rows], total
 
     def place(self, n: int, query: Query) -> tuple[int | None, int | None, int]:
-        """The neighbours of a conversation among those that are wanted, and the page it is on.
+        """Get the neighbours of a conversation in the table, and its page.
 
-        One that is not among them has the neighbours of its log.
+        One that doesn't match the query has its neighbours in the log.
         """
         where, values = _where(query)
         found = self._db.execute(f"SELECT n FROM conversations {where} {_order(query)}", values)  # noqa: S608
@@ -138,7 +141,7 @@ class LogIndex:
         return rows[at - 1] if at else None, after, at // PAGE + 1
 
     def kinds(self) -> dict[str, int]:
-        """What was found, by kind, with how often."""
+        """Count the conversations by kind of loop."""
         query = "SELECT kind, count(*) FROM conversations WHERE kind IS NOT NULL GROUP BY kind"
         found = dict(self._db.execute(query).fetchall())
         last = dict.fromkeys(NO_LOOP, 0)
@@ -146,7 +149,7 @@ class LogIndex:
         return {kind: found[kind] for kind in ordered}
 
     def get(self, n: int) -> tuple[Trajectory, Detection | None] | None:
-        """A conversation, whole, with its verdict as far as it was judged."""
+        """Load a conversation with its verdict, if there is one yet."""
         query = "SELECT trajectory, detection FROM contents WHERE n = ?"
         row = self._db.execute(query, [n]).fetchone()
         if row is None:
@@ -159,8 +162,8 @@ class LogIndex:
         trajectory = Trajectory(talk["id"], tuple(turns), talk["metadata"], talk["source"])
         return trajectory, from_json(json.loads(zlib.decompress(row[1]))) if row[1] else None
 
-    def enter(self, n: int, trajectory: Trajectory, fields: Mapping[str, str]) -> None:
-        """Take in a conversation, which nobody has judged yet."""
+    def insert(self, n: int, trajectory: Trajectory, fields: Mapping[str, str]) -> None:
+        """Insert a conversation that is not judged yet."""
         db = self._db
         text = "\n".join([trajectory.id, *map(_words_of, trajectory.turns)])
         db.execute(
@@ -168,11 +171,11 @@ class LogIndex:
             (n, replace_surrogates(trajectory.id), trajectory.source, len(trajectory.turns)),
         )
         db.executemany("INSERT INTO fields VALUES (?, ?, ?)", [(n, *x) for x in fields.items()])
-        db.execute("INSERT INTO contents VALUES (?, ?, NULL)", (n, _packed(trajectory.as_dict())))
+        db.execute("INSERT INTO contents VALUES (?, ?, NULL)", (n, _pack(trajectory.as_dict())))
         db.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (n, replace_surrogates(text)))
 
     def judge(self, n: int, messages: int, detection: Detection) -> ConversationRow:
-        """Put a verdict beside a conversation, and give its row."""
+        """Store the verdict on a conversation, and return its row."""
         row = make_row(detection, messages, f"/logs/{n}", key=n)
         self._db.execute(
             "UPDATE conversations SET judged = ?, kind = ?, since = ?, share = ?, strip = ?, "
@@ -187,7 +190,7 @@ class LogIndex:
                 n,
             ),
         )
-        packed = _packed(as_json(detection))
+        packed = _pack(as_json(detection))
         self._db.execute("UPDATE contents SET detection = ? WHERE n = ?", (packed, n))
         return row
 
@@ -206,13 +209,13 @@ def _where(query: Query) -> tuple[str, list[Any]]:
         values += [name, value]
     if query.search.strip():
         parts.append("n IN (SELECT rowid FROM texts WHERE texts MATCH ?)")
-        # As one phrase, whose last word may go on; a quote in it is doubled.
+        # A phrase whose last word is a prefix; quotes are doubled.
         values.append('"{}"*'.format(query.search.strip().replace('"', '""')))
     return ("WHERE " + " AND ".join(parts) if parts else ""), values
 
 
 def pages_of(total: int) -> int:
-    """How many pages of the table so many conversations fill."""
+    """Count the pages that a number of conversations fills."""
     return max(1, -(-total // PAGE))
 
 
@@ -226,12 +229,12 @@ def _words_of(turn: Turn) -> str:
     return "\n".join([turn.speaker or "", turn.text, *calls])
 
 
-def _packed(value: Any) -> bytes:
+def _pack(value: Any) -> bytes:
     return zlib.compress(json.dumps(value).encode(), 1)
 
 
 class LogScanner:
-    """Conversations of logs. `start` reads and judges them; all else may be asked meanwhile."""
+    """Read and judge logs in a background thread; pages may query it meanwhile."""
 
     def __init__(self, paths: Sequence[str], leave_out: Sequence[Path] = ()) -> None:
         self.paths = tuple(paths)
@@ -242,8 +245,8 @@ class LogScanner:
         self.choices: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._leave_out = [path.resolve() for path in leave_out]
         self.index = LogIndex()
-        self._last_news = 0.0
-        self._news: list[Patch] = []
+        self._last_sent = 0.0
+        self._pending: list[Patch] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="judging", daemon=True)
 
@@ -251,7 +254,7 @@ class LogScanner:
         self._thread.start()
 
     def wait(self) -> None:
-        """Wait until all is judged."""
+        """Wait until everything is judged."""
         self._thread.join()
 
     def close(self) -> None:
@@ -260,18 +263,17 @@ class LogScanner:
             self._thread.join(timeout=5)
         self.index.close()
 
-    # What pages ask for
+    # For pages
 
     def fields(self) -> dict[str, Counter[str]]:
-        """The fields that one may choose a value of."""
+        """Get the fields to filter by, with counts of their values."""
         few = {name: dict(seen) for name, seen in list(self.choices.items())}
-        telling = [name for name, seen in few.items() if 1 < len(seen) <= MOST_CHOICES]
-        # A model is asked for most.
-        telling.sort(key=lambda name: (name != "model", name))
-        return {name: Counter(few[name]) for name in telling[:MOST_FIELDS]}
+        useful = [name for name, seen in few.items() if 1 < len(seen) <= MAX_CHOICES]
+        useful.sort(key=lambda name: (name != "model", name))  # the model is used most
+        return {name: Counter(few[name]) for name in useful[:MAX_FIELDS]}
 
     def snapshot(self) -> Iterator[Patch]:
-        """How far the judging has come."""
+        """Report the progress as patches."""
         most = max(1, self.read)
         value = most if self.state == "done" else self.judged
         yield patch("progress", self.sentence(), value=value, most=most)
@@ -281,7 +283,7 @@ class LogScanner:
             yield patch("end")
 
     def sentence(self) -> str:
-        """How far the judging has come, in words."""
+        """Describe the progress in words."""
         if self.state == "done" and self.judged == self.read:
             return f"{plural(self.read, 'conversation')}, all judged"
         if self.state == "done":
@@ -290,7 +292,7 @@ class LogScanner:
             return f"reading: {self.read:,} conversations so far"
         return f"judged {self.judged:,} of {self.read:,} conversations"
 
-    # The work behind
+    # The background thread
 
     def _work(self) -> None:
         try:
@@ -301,28 +303,28 @@ class LogScanner:
             self.note(f"stopped: {error}")
         finally:
             self.state = "done"
-            self._tell(at_once=True)
+            self._publish(at_once=True)
 
     def note(self, text: str) -> None:
-        if len(self.notes) < MOST_NOTES:
+        if len(self.notes) < MAX_NOTES:
             self.notes.append(text)
 
     def read_all(self) -> None:
-        """Take in every conversation; words alone say at once whether it loops."""
+        """Read every conversation and detect loops, which needs words only."""
         words = Judge(None, LOOPS)
         for path in self.paths:
             try:
-                for trajectory, detection in words.judge(self._wanted(path)):
+                for trajectory, detection in words.judge(self._read(path)):
                     if self._stopped.is_set():
                         return
                     self._enter(trajectory, detection)
             except InputError as error:
-                # A folder of studies need not hold logs as well.
+                # A folder of studies may contain no logs.
                 if not any(Path(path).resolve() in folder.parents for folder in self._leave_out):
                     self.note(str(error))
 
-    def _wanted(self, path: str) -> Iterator[Trajectory]:
-        """All but what lies in a study, which has a page of its own."""
+    def _read(self, path: str) -> Iterator[Trajectory]:
+        """Read the logs at a path, without those inside studies, which have their own pages."""
         for trajectory in readers.read_all(
             [path], on_bad=lambda error: self.note(f"skipped {error}")
         ):
@@ -341,21 +343,21 @@ class LogScanner:
         if models:
             fields.setdefault("model", "+".join(models))
         with self.index.writing():
-            self.index.enter(self.read, trajectory, fields)
+            self.index.insert(self.read, trajectory, fields)
             self._judge(self.read, trajectory, detection)
         for name, value in fields.items():
-            if len(self.choices[name]) <= MOST_CHOICES:
+            if len(self.choices[name]) <= MAX_CHOICES:
                 self.choices[name][value] += 1
-        self._tell()
+        self._publish()
 
     def _judge_all(self) -> None:
-        """Add the verdict on collapse and the similarities, which need vectors."""
+        """Add the collapse verdicts and similarities, which need vectors."""
         try:
             judge = Judge(LOCKED, None, trace=True)
         except (ChimeraError, OSError) as error:
-            self.note(f"no verdicts on collapse and no similarities: {error}")
+            self.note(f"no collapse verdicts and no similarities: {error}")
             return
-        for group in self._handfuls():
+        for group in self._batches():
             if self._stopped.is_set():
                 return
             with ENCODING:
@@ -364,35 +366,35 @@ class LogScanner:
                 for (n, trajectory, words), (_, new) in zip(group, judged, strict=True):
                     self._judge(n, trajectory, _with_loops(new, words))
                     self.judged += 1
-            self._tell()
+            self._publish()
 
-    def _handfuls(self) -> Iterator[list[tuple[int, Trajectory, Detection | None]]]:
-        """The conversations, as many at a time as are judged together."""
+    def _batches(self) -> Iterator[list[tuple[int, Trajectory, Detection | None]]]:
+        """Load all conversations in batches."""
         group, turns = [], 0
         for n in range(1, self.read + 1):
-            kept = self.index.get(n)
-            assert kept is not None
-            group.append((n, *kept))
-            turns += len(kept[0].turns)
-            if turns >= TURNS_AT_ONCE:
+            stored = self.index.get(n)
+            assert stored is not None
+            group.append((n, *stored))
+            turns += len(stored[0].turns)
+            if turns >= BATCH_TURNS:
                 yield group
                 group, turns = [], 0
         if group:
             yield group
 
     def _judge(self, n: int, trajectory: Trajectory, detection: Detection) -> None:
-        self._news += row_patches(self.index.judge(n, len(trajectory.turns), detection))
+        self._pending += row_patches(self.index.judge(n, len(trajectory.turns), detection))
 
-    def _tell(self, *, at_once: bool = False) -> None:
+    def _publish(self, *, at_once: bool = False) -> None:
         now = time.monotonic()
-        if at_once or now - self._last_news >= SECONDS_BETWEEN_NEWS:
-            self._last_news = now
-            news, self._news = self._news, []
-            self.feed.publish([*news, *self.snapshot()])
+        if at_once or now - self._last_sent >= SECONDS_BETWEEN_PATCHES:
+            self._last_sent = now
+            pending, self._pending = self._pending, []
+            self.feed.publish([*pending, *self.snapshot()])
 
 
 def row_patches(row: ConversationRow) -> Iterator[Patch]:
-    """What changes in a row of the table once it is judged."""
+    """Make the patches for a row once it is judged."""
     yield patch(f"{row.key}", look=row.look)
     cells = {
         "judged": row.who,
@@ -409,6 +411,6 @@ def row_patches(row: ConversationRow) -> Iterator[Patch]:
 
 
 def _with_loops(new: Detection, words: Detection | None) -> Detection:
-    """A verdict on collapse, with what the words have said already."""
+    """Merge a collapse verdict with the loops that were found before."""
     names = ("steps", "looping", "loops", "loop_score", "loop_detector")
     return replace(new, **{name: getattr(words, name) for name in names}) if words else new

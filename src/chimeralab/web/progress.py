@@ -1,4 +1,4 @@
-"""How far a study is: a cell for each conversation, numbers over them, lines below, and its run."""
+"""Progress of a study: cells of the grid, totals, feed lines, and the run process."""
 
 import contextlib
 import json
@@ -17,29 +17,29 @@ from typing import IO, Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import is_running
-from chimeralab.core.numbers import plural
+from chimeralab.core.numbers import format_clock, plural
 from chimeralab.core.result_words import MARK
 from chimeralab.core.text import neutralize
 from chimeralab.study import Plan, Study
 from chimeralab.study.store import Archive
 from chimeralab.web.live import Patch, patch
 
-# Tokens a second are those of this last while.
+# The window of tokens per second.
 RECENT_SECONDS = 30.0
-LONGEST_LINE = 300
+MAX_LINE = 300
 SECONDS_TO_STOP = 20
-LONGEST_TALE = 2_000
+MAX_ERROR = 2_000
 
 _CELLS = """
     SELECT t.id, t.condition, t.prompt, t.repeat, t.outcome, t.reason,
         (SELECT count(*) FROM turns u WHERE u.trajectory = t.id) AS turns
     FROM trajectories t
 """
-_FAILED = """
+_FAILURES = """
     SELECT id, trajectory, turn, outcome, reason FROM attempts
     WHERE outcome IS NOT NULL AND outcome != 'answered'
 """
-_DONE = "SELECT id, trajectory, turn, kind, detail FROM events"
+_EVENTS = "SELECT id, trajectory, turn, kind, detail FROM events"
 
 
 # The grid
@@ -47,7 +47,7 @@ _DONE = "SELECT id, trajectory, turn, kind, detail FROM events"
 
 @dataclass(frozen=True, slots=True)
 class TalkCell:
-    """One conversation in the grid. `mark` is what a guard says of it: collapsed, loops, or ''."""
+    """One conversation in the grid; a guard marks it as collapsed or looping."""
 
     id: str
     condition: str
@@ -68,7 +68,7 @@ class TalkCell:
 
     @property
     def text(self) -> str:
-        """What stands in the cell; signs as well as colours say how it went."""
+        """The text of the cell, with symbols so that colour is not needed."""
         sign = {"failed": "✕", "running": "…"}.get(self.state, "")
         return (str(self.turns) if self.turns else "·") + sign + ("↻" if self.mark else "")
 
@@ -78,7 +78,7 @@ class TalkCell:
 
     @property
     def title(self) -> str:
-        """The cell in words."""
+        """A description of the cell."""
         mark = {"collapsed": f", {MARK.collapsed}", "looping": ", loops"}.get(self.mark, "")
         outcome = self.outcome or self.state
         why = f" ({self.reason})" if self.reason else ""
@@ -94,15 +94,15 @@ Grid = dict[str, dict[str, list[TalkCell]]]
 
 
 def arrange(cells: Iterable[TalkCell], plan: Plan) -> Grid:
-    """The conversations by prompt and condition, in the order of the plan."""
-    found: Grid = {prompt.id: {name: [] for name in plan.conditions} for prompt in plan.prompts}
+    """Arrange cells by prompt and condition, in the order of the plan."""
+    grid: Grid = {prompt.id: {name: [] for name in plan.conditions} for prompt in plan.prompts}
     for cell in sorted(cells, key=lambda cell: cell.repeat):
-        found.setdefault(cell.prompt, {}).setdefault(cell.condition, []).append(cell)
-    return found
+        grid.setdefault(cell.prompt, {}).setdefault(cell.condition, []).append(cell)
+    return grid
 
 
 def load_cells(archive: Archive, wanted: set[str] | None) -> Iterator[TalkCell]:
-    """The conversations that are wanted (None: all) as the store has them."""
+    """Load the cells of these conversations, or of all."""
     if wanted is None:
         yield from (TalkCell(**row) for row in archive.rows(_CELLS))
         return
@@ -115,7 +115,7 @@ def load_cells(archive: Archive, wanted: set[str] | None) -> Iterator[TalkCell]:
 
 @dataclass
 class AttemptTotals:
-    """What the store says of all attempts; asked again now and then."""
+    """Totals over all attempts in the store, and the pace of the last run."""
 
     tokens: int = 0
     recent_tokens: int = 0
@@ -128,8 +128,8 @@ class AttemptTotals:
 
 
 def totals(archive: Archive, moment: datetime | None = None) -> AttemptTotals:
-    """Tokens, cost and failures of all attempts, and the pace of the last run until a moment."""
-    all_of_them = next(
+    """Compute the totals at a moment, by default now."""
+    sums = next(
         archive.rows(
             "SELECT total(completion_tokens) AS tokens, total(cost) AS spent, "
             "total(outcome = 'answered' AND cost IS NULL) AS unpriced FROM attempts"
@@ -140,9 +140,9 @@ def totals(archive: Archive, moment: datetime | None = None) -> AttemptTotals:
         "AND outcome != 'answered' GROUP BY outcome"
     )
     found = AttemptTotals(
-        tokens=int(all_of_them["tokens"]),
-        spent=all_of_them["spent"],
-        unpriced=int(all_of_them["unpriced"]),
+        tokens=int(sums["tokens"]),
+        spent=sums["spent"],
+        unpriced=int(sums["unpriced"]),
         failures=Counter({row["outcome"]: row["n"] for row in failures}),
     )
     run = archive.last_run()
@@ -162,7 +162,7 @@ def totals(archive: Archive, moment: datetime | None = None) -> AttemptTotals:
 
 
 def run_state(study: Study, cells: Collection[TalkCell]) -> tuple[bool, str]:
-    """Whether a process is running the study, here or as one elsewhere says; and in words."""
+    """Whether a process is running the study, and a description."""
     if not study.store_path.is_file():
         return False, "not begun"
     with study.archive() as archive:
@@ -174,13 +174,13 @@ def run_state(study: Study, cells: Collection[TalkCell]) -> tuple[bool, str]:
         return True, f"running since {run.started[11:19]} UTC (process {run.pid})"
     if all(cell.outcome is not None for cell in cells):
         return False, "complete"
-    return False, neutralize(f"paused: {why or 'the run was killed'}")
+    return False, neutralize(f"paused: {why or 'the process was killed'}")
 
 
 def figures(
     plan: Plan, cells: Collection[TalkCell], totals: AttemptTotals, run: tuple[bool, str]
 ) -> dict[str, str]:
-    """The numbers over the grid, each under its name."""
+    """Format the numbers above the grid."""
     running, state = run
     ends = Counter(cell.outcome for cell in cells if cell.outcome)
     speed = totals.recent_tokens / totals.recent_seconds if totals.recent_seconds else 0.0
@@ -195,28 +195,23 @@ def figures(
         "attempts": attempts or "none",
         "speed": f"{speed:,.0f}" if running else "–",
         "cost": _cost(totals, plan.run.max_cost),
-        "left": _time_left(missing, totals) if running and totals.run_turns else "–",
+        "left": format_clock(totals.run_seconds / totals.run_turns * missing)
+        if running and totals.run_turns
+        else "–",
     }
 
 
 def _cost(totals: AttemptTotals, limit: float | None) -> str:
     if totals.unpriced:  # a sum would be too low
-        known = "unknown: some answers have no price"
-        return known if limit is None else f"{known}; limit {limit:g}"
+        text = "unknown: some answers have no price"
+        return text if limit is None else f"{text}; limit {limit:g}"
     return f"{totals.spent:.4g}" + ("" if limit is None else f" of at most {limit:g}")
-
-
-def _time_left(turns: int, totals: AttemptTotals) -> str:
-    """As long as the turns that are missing take at the pace of this run."""
-    minutes, rest = divmod(round(totals.run_seconds / totals.run_turns * turns), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 # The lines
 
 Line = dict[str, str]
-"""A line of a list: its anchor `id`, what it is about (`head`), and its `text`."""
+"""A line of a feed: its anchor `id`, `head` and `text`."""
 
 
 def turn_line(row: Mapping[str, Any]) -> Line:
@@ -225,9 +220,9 @@ def turn_line(row: Mapping[str, Any]) -> Line:
 
 
 def failure_lines(archive: Archive, which: str, *values: object) -> list[Line]:
-    """Failed attempts; `which` is the rest of the query."""
+    """Load failed attempts; `which` is the rest of the query."""
     found = []
-    for row in archive.rows(f"{_FAILED} {which}", *values):
+    for row in archive.rows(f"{_FAILURES} {which}", *values):
         head = f"{row['trajectory']}, turn {row['turn']}"
         text = f"{row['outcome']}: {row['reason']}" if row["reason"] else row["outcome"]
         found.append(
@@ -237,43 +232,42 @@ def failure_lines(archive: Archive, which: str, *values: object) -> list[Line]:
 
 
 def event_lines(archive: Archive, which: str, *values: object) -> list[Line]:
-    """What was done to conversations; `which` is the rest of the query."""
+    """Load interventions and stressor events; `which` is the rest of the query."""
     found = []
-    for row in archive.rows(f"{_DONE} {which}", *values):
+    for row in archive.rows(f"{_EVENTS} {which}", *values):
         head = f"{row['trajectory']}, turn {row['turn']}: {row['kind']}"
-        text = _in_words(json.loads(row["detail"]))
+        text = _describe_event(json.loads(row["detail"]))
         found.append(
             {"id": f"event-{row['id']}", "head": neutralize(head), "text": neutralize(text)}
         )
     return found
 
 
-def _in_words(detail: Mapping[str, Any]) -> str:
-    """The detail of an event in a line: what a stressor put in or took out, or its fields."""
-    said = [
+def _describe_event(detail: Mapping[str, Any]) -> str:
+    """Describe an event in one line: what a stressor added or removed, then other fields."""
+    injections = [
         f"{each['action']} ({each['kind']}): {each['text']}"
         + (f" → {each['instead']}" if each.get("instead") else "")
         for each in detail.get("injections", ())
     ]
     rest = [f"{name} {value}" for name, value in detail.items() if name != "injections"]
-    text = "; ".join([*said, *rest])
-    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
+    text = "; ".join([*injections, *rest])
+    return text if len(text) <= MAX_LINE else text[: MAX_LINE - 1] + "…"
 
 
 # The run
 
 
 class RunChild:
-    """`chimera run` on one study, at most one at a time; what it says is kept for the page.
+    """A `chimera run` process for one study.
 
-    It is the ordinary command: a run that is started here can be paused here and gone on with in a
-    terminal, and the other way round.
+    It is the ordinary command: a run paused here can be resumed in a terminal, and vice versa.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._process: subprocess.Popen[bytes] | None = None
-        self._said: IO[bytes] | None = None
+        self._stderr: IO[bytes] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -282,48 +276,46 @@ class RunChild:
 
     @property
     def failure(self) -> str | None:
-        """What the last run said when it could not do its work."""
-        if self._process is None or self._process.poll() in (None, 0, 1) or self._said is None:
+        """The last line of stderr, if the last run could not do its work."""
+        if self._process is None or self._process.poll() in (None, 0, 1) or self._stderr is None:
             return None
-        self._said.seek(0)
-        said = self._said.read().decode("utf-8", "replace").strip().splitlines()
-        return (said or ["the run has failed and said nothing"])[-1][:LONGEST_TALE]
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode("utf-8", "replace").strip().splitlines()
+        return (lines or ["the run failed without a message"])[-1][:MAX_ERROR]
 
     def start(self) -> None:
-        """Run what is missing."""
+        """Start or resume the run."""
         with self._lock:
             if self.is_running:
-                raise InputError("it is being run already")
-            if self._said:
-                self._said.close()
-            self._said = tempfile.TemporaryFile()  # noqa: SIM115 - it is read when the run is over
+                raise InputError("the study is already running")
+            if self._stderr:
+                self._stderr.close()
+            self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - read when the run is over
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "chimeralab", "run", str(self._path)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=self._said,
-                # Ctrl-C in the server's terminal is for the server, which then pauses the run.
+                stderr=self._stderr,
+                # Ctrl-C in the terminal must reach only the server, which then pauses the run.
                 start_new_session=True,
             )
 
     def pause(self) -> None:
-        """Let the requests in flight be answered, and stop."""
+        """Stop after the requests in flight."""
         if not self.is_running or self._process is None:
-            raise InputError(
-                "it was not started from this page; stop it where it was started, with Ctrl-C"
-            )
+            raise InputError("this run was started elsewhere; stop it there with Ctrl-C")
         self._process.send_signal(signal.SIGINT)
 
     def wait(self, seconds: float | None = None) -> None:
-        """Wait until the run has ended, or until so much time has passed."""
+        """Wait until the run has ended, or for a number of seconds."""
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
 
     def close(self) -> None:
-        """Pause the run and wait for it, as the server stops."""
+        """Pause the run and wait for it, when the server stops."""
         if self.is_running and self._process is not None:
             self._process.send_signal(signal.SIGINT)
             self.wait(SECONDS_TO_STOP)
-        if self._said:
-            self._said.close()
+        if self._stderr:
+            self._stderr.close()

@@ -1,9 +1,8 @@
-"""Who may ask the server for what: every request passes here, and every answer leaves here.
+"""Security middleware: checks every request and sets the policy headers of every response.
 
-The server shows texts that models wrote to people whose browser also visits other pages. So it
-answers only to its own names (a page elsewhere could have its domain point here), only to those who
-hold a token, takes writes only from its own pages, and tells the browser to run nothing but the
-scripts that it serves itself.
+Model output is untrusted, and the same browser visits other sites. So the server answers only under
+its own host names (against DNS rebinding), only with a token, accepts writes only from its own
+pages (against CSRF), and lets the browser run only its own scripts (against XSS).
 """
 
 import contextlib
@@ -33,7 +32,7 @@ POLICY = "; ".join(
         "form-action 'self'",
         "base-uri 'none'",
         "frame-ancestors 'none'",
-        # No script, ours included, can turn a text into markup.
+        # No script, not even ours, can turn text into markup.
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     )
@@ -41,24 +40,24 @@ POLICY = "; ".join(
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
-    # With "no-referrer" a browser would not say which page sends a form, and ours would be refused.
+    # With "no-referrer", browsers would hide the origin of our own forms.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-READING = frozenset({"GET", "HEAD"})
-# Nobody sends more than a reason and some turns.
+SAFE_METHODS = frozenset({"GET", "HEAD"})
+# A rating is a reason and a few turn numbers.
 MAX_BODY = 100_000
-TOO_LARGE = f"a request has at most {MAX_BODY:,} bytes"
+TOO_LARGE = f"the request body is larger than {MAX_BODY:,} bytes"
 # Beyond this a number in an address is not an id that the store could hold.
 MAX_DIGITS = 15
 
 
 class Visitor(NamedTuple):
-    """Whoever holds a token: the owner of the server, or a person who was invited to rate.
+    """The holder of a token: the owner of the server, or an invited rater.
 
-    `paths` are what they may ask for, by how it begins; `study` and `token` are of a rater.
+    `paths` are the prefixes they may request; `study` and `token` are set for raters.
     """
 
     kind: str
@@ -72,20 +71,20 @@ class Visitor(NamedTuple):
 
 OWNER = Visitor("owner", ("/",))
 Authenticator = Callable[[str], Visitor | None]
-"""Says whose token this is, if anyone's."""
+"""Map a token to its holder, or to None."""
 
 
 def owner_auth(token: str) -> Authenticator:
-    """Lets in whoever has the token of the start-up link."""
+    """Authenticate the owner by the token of the start-up link."""
     known = token.encode()
     return lambda offered: OWNER if hmac.compare_digest(offered.encode(), known) else None
 
 
 class AllowedHosts:
-    """The names under which a server answers.
+    """The host names under which a server answers.
 
-    An address in numbers can't be made to point elsewhere, so beyond loopback every one is good; of
-    names, only the machine's own and the one that was asked for.
+    DNS rebinding needs a name, so beyond loopback any IP address is fine; of names, only the
+    machine's own and that of --host.
     """
 
     def __init__(self, host: str, port: int, *, secure: bool = False) -> None:
@@ -97,7 +96,7 @@ class AllowedHosts:
         self.own = {name.lower() for name in names}
 
     def allows(self, host: str) -> bool:
-        """Whether a Host header names this server.
+        """Whether a Host header is one of this server's names.
 
         >>> names = AllowedHosts("127.0.0.1", 8472)
         >>> names.allows("localhost:8472"), names.allows("evil.example:8472")
@@ -118,7 +117,7 @@ class AllowedHosts:
 
 
 class SecurityMiddleware:
-    """Wraps the whole app: checks each request, and puts the policy on each response."""
+    """Check each request, and add the policy headers to each response."""
 
     def __init__(
         self, app: ASGIApp, names: AllowedHosts, authenticators: Sequence[Authenticator]
@@ -131,12 +130,12 @@ class SecurityMiddleware:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        if scope["type"] != "http":  # a WebSocket is refused before it is opened
+        if scope["type"] != "http":  # reject WebSockets
             await send({"type": "websocket.close", "code": 1008})
             return
         offered = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
 
-        async def safely(message: Message) -> None:
+        async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -145,49 +144,49 @@ class SecurityMiddleware:
                     headers.append("set-cookie", self._cookie(offered))
             await send(message)
 
-        refused = self._refusal(scope, offered)
-        if refused:
-            await refused(scope, receive, safely)
+        rejection = self._reject(scope, offered)
+        if rejection:
+            await rejection(scope, receive, send_safely)
         else:
-            await self.app(scope, _bounded(receive), safely)
+            await self.app(scope, _limit_body(receive), send_safely)
 
     @property
     def cookie_name(self) -> str:
-        """Cookies are shared by all ports of a host, so the name says which server's it is."""
+        """All ports of a host share cookies, so the name contains the port."""
         return f"chimera-{self.names.port}"
 
     def _cookie(self, token: str) -> str:
         secure = "; Secure" if self.names.secure else ""
         return f"{self.cookie_name}={token}; Path=/; HttpOnly; SameSite=Strict{secure}"
 
-    def _refusal(self, scope: Scope, offered: str) -> Response | None:
-        """Why a request is not answered; who is asking is put into the scope."""
+    def _reject(self, scope: Scope, offered: str) -> Response | None:
+        """Return an error response for a bad request, else put the visitor into the scope."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if len(headers.getlist("host")) != 1 or not self.names.allows(host):
-            return _refuse(421, "this server does not go by that name")
+            return _error(421, "wrong host name for this server")
         token = offered or cookie_parser(headers.get("cookie", "")).get(self.cookie_name, "")
-        visitor = self._who(token)
+        visitor = self._authenticate(token)
         if visitor is None:
-            return _refuse(403, "open the link that `chimera view` printed, or your invitation")
+            return _error(403, "open the link that `chimera view` printed, or your invitation link")
         scope["visitor"] = visitor
         if re.search(f"/[0-9]{{{MAX_DIGITS + 1},}}(?:/|$)", scope["path"]):
-            return _refuse(404, "this page does not exist")
+            return _error(404, "this page does not exist")
         if not visitor.may_see(scope["path"]):
-            return _refuse(403, "your link is for rating alone")
-        return None if scope["method"] in READING else self._refused_write(headers, host)
+            return _error(403, "your link gives access to rating only")
+        return None if scope["method"] in SAFE_METHODS else self._reject_write(headers, host)
 
-    def _refused_write(self, headers: Headers, host: str) -> Response | None:
-        """Browsers say which page sends a write, and no page can make them say otherwise."""
+    def _reject_write(self, headers: Headers, host: str) -> Response | None:
+        """Return an error for a write from another site: no page can forge the Origin header."""
         scheme = "https" if self.names.secure else "http"
         if headers.get("origin", "").lower() != f"{scheme}://{host.lower()}":
-            return _refuse(403, "only pages of this server may change anything")
+            return _error(403, "writes are accepted from this server's own pages only")
         length = headers.get("content-length", "0")
         if not re.fullmatch("[0-9]{1,9}", length) or int(length) > MAX_BODY:
-            return _refuse(413, TOO_LARGE)
+            return _error(413, TOO_LARGE)
         return None
 
-    def _who(self, token: str) -> Visitor | None:
+    def _authenticate(self, token: str) -> Visitor | None:
         if not token or len(token) > 200 or not token.isascii():
             return None
         return next(
@@ -195,20 +194,20 @@ class SecurityMiddleware:
         )
 
 
-def _refuse(status: int, reason: str) -> Response:
+def _error(status: int, reason: str) -> Response:
     return PlainTextResponse(f"{reason}\n", status)
 
 
-def _bounded(receive: Receive) -> Receive:
-    """Stops a body that is longer than it said, or that said nothing."""
-    got = 0
+def _limit_body(receive: Receive) -> Receive:
+    """Reject a body that is longer than its declared length."""
+    received = 0
 
-    async def bounded() -> Message:
-        nonlocal got
+    async def receive_limited() -> Message:
+        nonlocal received
         message = await receive()
-        got += len(message.get("body", b""))
-        if got > MAX_BODY:
+        received += len(message.get("body", b""))
+        if received > MAX_BODY:
             raise HTTPException(413, TOO_LARGE)
         return message
 
-    return bounded
+    return receive_limited

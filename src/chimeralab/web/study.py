@@ -1,4 +1,4 @@
-"""The pages about a study: its grid while it fills, its conversations, its report as written."""
+"""Pages about a study: its live grid, its conversations, and its report."""
 
 import os
 from datetime import UTC, datetime
@@ -31,11 +31,11 @@ from chimeralab.web.progress import TalkCell, event_lines, failure_lines, turn_l
 from chimeralab.web.watch import StudyWatch
 
 SECONDS_TO_OPEN = 60
-MOST_LINES = 40
-# Named here again: drawing a report takes a while to import, and none is drawn here.
+MAX_LINES = 40
+# Repeated here because the report package is slow to import.
 REPORT, REPORT_PAGE = "report", "index.html"
-# The page of a report was made for a browser without a server, so its styles stand inside it. It
-# is served under a policy that lets these through and, like the page itself, no script at all.
+# A report has inline styles, because it must work without a server; its policy allows these and,
+# like the page itself, no script at all.
 REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
@@ -51,11 +51,11 @@ REPORT_KINDS = {
 
 
 def get_study(request: Request) -> StudyWatch:
-    """The study that an address is about."""
+    """Get the study of a request, and wait until it is open."""
     studies: list[StudyWatch] = request.app.state.site.studies
     number = int(request.path_params["study"])
     if not 1 <= number <= len(studies):
-        raise HTTPException(404, f"there is no study {number} here")
+        raise HTTPException(404, f"study {number} does not exist")
     watch = studies[number - 1]
     watch.ready.wait(SECONDS_TO_OPEN)
     if watch.problem is not None:
@@ -64,15 +64,15 @@ def get_study(request: Request) -> StudyWatch:
 
 
 def overview(request: Request) -> Response:
-    """The whole study: numbers, grid, metrics, failures and events."""
+    """Show the study: numbers, grid, metrics, failures and events."""
     watch = get_study(request)
     plan = watch.study.plan
     failures, happened = [], []
     if watch.study.store_path.is_file():
         newest = "ORDER BY id DESC LIMIT ?"
         with watch.study.archive() as archive:
-            failures = failure_lines(archive, newest, MOST_LINES)
-            happened = event_lines(archive, newest, MOST_LINES)
+            failures = failure_lines(archive, newest, MAX_LINES)
+            happened = event_lines(archive, newest, MAX_LINES)
     return page(
         request,
         "study.html",
@@ -90,12 +90,12 @@ def overview(request: Request) -> Response:
         metrics={arm: watch.metrics.get(arm, {}) for arm in plan.conditions},
         failures=failures,
         events=happened,
-        most=MOST_LINES,
+        most=MAX_LINES,
     )
 
 
 async def events(request: Request) -> Response:
-    """What changes on the page of the study."""
+    """Stream the changes of the study."""
     watch = await run_in_threadpool(get_study, request)
     return watch.feed.stream(watch.snapshot)
 
@@ -108,7 +108,7 @@ def get_cell(request: Request, watch: StudyWatch) -> TalkCell:
 
 
 def talk(request: Request) -> Response:
-    """One conversation: judged once it is over, and until then as it was said so far."""
+    """Show a conversation: with its verdict once it is over, until then turn by turn."""
     watch = get_study(request)
     cell = get_cell(request, watch)
     trail = trail_to(watch.number, watch.name)
@@ -137,9 +137,9 @@ def talk(request: Request) -> Response:
 
 
 def load_judged_talk(watch: StudyWatch, cell: TalkCell) -> JudgedConversation:
-    """A finished conversation with the verdict of the study's detector, stored or made now."""
+    """Load a finished conversation with its stored verdict; judge it now if there is none."""
     settings: Any = watch.study.plan.detector.settings
-    # Code of others is not run to show a page: then loops alone are looked for.
+    # Showing a page must not run third-party code: then only loops are detected.
     detector = None if isinstance(settings, StandIn) else settings
     judges = DetectorPair(detector, resolve_loops(detector))
     with watch.study.archive() as archive:
@@ -163,7 +163,7 @@ def picture(request: Request) -> Response:
 
 
 async def talk_events(request: Request) -> Response:
-    """The turns of one conversation, as they are stored."""
+    """Stream the turns of a conversation as they are stored."""
     watch = await run_in_threadpool(get_study, request)
     name = get_cell(request, watch).id
     return watch.talk_feed(name).stream(
@@ -172,17 +172,17 @@ async def talk_events(request: Request) -> Response:
 
 
 def runnable(request: Request) -> StudyWatch:
-    """The study, if the server may run it."""
+    """Get the study of a request, if the server may run it."""
     if not request.app.state.site.allow_run:
-        raise HTTPException(403, "start the server with --allow-run to run studies from here")
+        raise HTTPException(403, "to run studies from here, start the server with --allow-run")
     return get_study(request)
 
 
 def start(request: Request) -> Response:
-    """Run what is missing, as a child of the server."""
+    """Start the run as a child process of the server."""
     watch = runnable(request)
     if watch.run_state()[0]:
-        raise HTTPException(409, "it is being run already")
+        raise HTTPException(409, "the study is already running")
     watch.child.start()
     return RedirectResponse(f"/study/{watch.number}", 303)
 
@@ -195,24 +195,23 @@ def pause(request: Request) -> Response:
 
 
 def report_files(study: Path) -> dict[str, Path]:
-    """The files of a report by the names that addresses give them.
+    """List the files of a report by address.
 
-    An address is only ever looked up here, never made into a path; and a link in the folder, which
-    may lead anywhere, is not followed.
+    Addresses are looked up here and never turned into paths; symbolic links are not followed.
     """
     folder = study / REPORT
     if folder.is_symlink():
         return {}
-    lying = [Path(where, name) for where, _, names in os.walk(folder) for name in names]
+    paths = [Path(where, name) for where, _, names in os.walk(folder) for name in names]
     return {
         path.relative_to(folder).as_posix(): path
-        for path in sorted(lying)
+        for path in sorted(paths)
         if path.suffix in REPORT_KINDS and path.is_file() and not path.is_symlink()
     }
 
 
 def report(request: Request) -> Response:
-    """Where the report is, and what can be taken away; or how it is made."""
+    """Link to the report and its files, or explain how to write one."""
     watch = get_study(request)
     files = report_files(watch.study.path)
     written = None
@@ -231,10 +230,10 @@ def report(request: Request) -> Response:
 
 
 def report_file(request: Request) -> Response:
-    """One file of the report, as it lies there."""
+    """Serve a file of the report."""
     found = report_files(get_study(request).study.path).get(request.path_params["place"])
     if found is None:
-        raise HTTPException(404, "the report has no such file")
+        raise HTTPException(404, "no such file in the report")
     policy = {"content-security-policy": REPORT_POLICY}
     return FileResponse(found, headers=policy, media_type=REPORT_KINDS[found.suffix])
 

@@ -1,7 +1,7 @@
-"""A study as it stands, read from its store again and again: whoever runs it, and wherever.
+"""Follow a study by polling its store, no matter which process runs it.
 
-Nothing is kept here that the store does not have, so a server that was stopped and started again
-shows the same. The chain of the store says what was written since the last look.
+The only state is the store's, so a restarted server shows the same. The chain table tells what was
+written since the last poll.
 """
 
 import json
@@ -37,39 +37,39 @@ from chimeralab.web.progress import (
     turn_line,
 )
 
-SECONDS_BETWEEN_LOOKS = 0.1
+SECONDS_BETWEEN_POLLS = 0.1
 SECONDS_BETWEEN_COUNTS = 1.0
 SECONDS_BETWEEN_TRIES = 1.0
 SECONDS_BETWEEN_METRICS = 1.0
-# Of the time that a long study runs, at most one part in so many goes into its numbers.
+# Metrics take at most one part in five of the time of a long study.
 SHARE_OF_TIME = 5
 
-_WRITTEN = "SELECT id, kind, key FROM chain WHERE id > ? ORDER BY id LIMIT 5000"
+_NEW_RECORDS = "SELECT id, kind, key FROM chain WHERE id > ? ORDER BY id LIMIT 5000"
 _LAST = "SELECT coalesce(max(id), 0) FROM "
 
 
 class TalkGuards:
-    """A guard for each conversation that is going on, with the last turn that it has heard."""
+    """A guard for each conversation in progress, with the last turn it has seen."""
 
     def __init__(self, study: Study) -> None:
-        self._listening: dict[str, tuple[Guard, int]] = {}
+        self._guards: dict[str, tuple[Guard, int]] = {}
         plan = study.plan
-        # Code of others is not run to show a page.
-        strange = isinstance(plan.acting.settings, StandIn)
-        self._start = (lambda: Guard(vectors=False)) if strange else watcher(plan, wanted=True)
+        # Showing a page must not run third-party code.
+        foreign = isinstance(plan.acting.settings, StandIn)
+        self._start = (lambda: Guard(vectors=False)) if foreign else watcher(plan, wanted=True)
 
     def mark(self, archive: Archive, cell: TalkCell) -> str:
-        """What is to be said of a conversation after its new turns: collapsed, looping, or ''."""
+        """Judge the new turns of a conversation: collapsed, looping, or ''."""
         if self._start is None:
             return cell.mark
-        if cell.id not in self._listening:
-            self._listening[cell.id] = self._start(), 0
-        guard, heard = self._listening.pop(cell.id)
+        if cell.id not in self._guards:
+            self._guards[cell.id] = self._start(), 0
+        guard, last = self._guards.pop(cell.id)
         mark = cell.mark
         for row in archive.turns(cell.id):
-            if row["turn"] <= heard:
+            if row["turn"] <= last:
                 continue
-            heard = row["turn"]
+            last = row["turn"]
             with ENCODING:
                 seen = guard.update(Turn(row["text"], row["speaker"], model=row["model"]))
             if seen.collapsed:
@@ -77,15 +77,15 @@ class TalkGuards:
             elif not mark and seen.loop and seen.loop.level != "notice":
                 mark = "looping"
         if cell.outcome is None:
-            self._listening[cell.id] = guard, heard
+            self._guards[cell.id] = guard, last
         return mark
 
 
 class StudyWatch:
-    """One study of the server: looks at its store, and tells open pages what has changed.
+    """Poll the store of a study, and publish changes to open pages.
 
-    `child` is the run that the server itself may start. `start` has `open`, `look`, `judge` and
-    `measure` called again and again, each in its own rhythm.
+    Three threads call `poll`, `judge` and `measure`, each at its own pace. `child` is the run
+    process that the server may start.
     """
 
     def __init__(self, number: int, path: Path) -> None:
@@ -110,7 +110,7 @@ class StudyWatch:
         self._work = threading.Event()
         self._threads = [
             threading.Thread(target=target, name=f"{target.__name__}-{number}", daemon=True)
-            for target in (self._keep_looking, self._keep_judging, self._keep_measuring)
+            for target in (self._poll_forever, self._judge_forever, self._measure_forever)
         ]
 
     @property
@@ -119,7 +119,7 @@ class StudyWatch:
 
     @property
     def is_judged(self) -> bool:
-        """Whether detectors judge its conversations; a trial measures its sessions instead."""
+        """Whether detectors judge its conversations; trials are scored instead."""
         return self.study.plan.kind.judged
 
     def start(self) -> None:
@@ -134,12 +134,12 @@ class StudyWatch:
                 thread.join(timeout=2)
         self.child.close()
 
-    # What pages ask for
+    # For pages
 
     def summary(self) -> str:
-        """How things stand, in a line."""
+        """Describe the state of the study in one line."""
         if not self.ready.is_set():
-            return "being opened"
+            return "opening"
         if self.problem is not None:
             return self.problem
         shown = self.figures()
@@ -149,7 +149,7 @@ class StudyWatch:
         return arrange(self.cells.values(), self.study.plan)
 
     def snapshot(self) -> Iterator[Patch]:
-        """Everything that may change on the page of the study."""
+        """Make patches for everything that may change on the page."""
         with self._lock:
             cells = list(self.cells.values())
         yield from (cell.patch() for cell in cells)
@@ -161,14 +161,14 @@ class StudyWatch:
         return self.talk_feeds.setdefault(talk, Feed())
 
     def turns(self, talk: str) -> list[Row]:
-        """What was said in a conversation so far."""
+        """Load the turns of a conversation so far."""
         if not self.study.store_path.is_file():
             return []
         with self.study.archive() as archive:
             return list(archive.turns(talk))
 
     def detection(self, talk: str) -> Detection | None:
-        """The verdict that the study has stored on a conversation."""
+        """Load the stored verdict on a conversation."""
         query = "SELECT detection FROM detections WHERE trajectory = ? AND detector = ?"
         with self.study.archive() as archive:
             found = archive.value(query, talk, detector_key(self.study))
@@ -179,11 +179,11 @@ class StudyWatch:
         return patch("progress", value=done, most=max(1, len(self.cells)))
 
     def run_state(self) -> tuple[bool, str]:
-        """Whether the study is being run, and the same in words."""
+        """Whether the study is running, and a description."""
         return run_state(self.study, self.cells.values())
 
     def figures(self) -> dict[str, str]:
-        """The numbers over the grid, each under its name."""
+        """Format the numbers above the grid."""
         cells = list(self.cells.values())
         found = figures(self.study.plan, cells, self.totals, self.run_state())
         if not self.is_judged:
@@ -191,7 +191,7 @@ class StudyWatch:
         return found
 
     def figure_patches(self) -> Iterator[Patch]:
-        """The numbers over the grid, and what there is to start, to pause or to mourn."""
+        """Make patches for the numbers, the run buttons and the last error."""
         yield from (patch(name, value) for name, value in self.figures().items())
         running = self.child.is_running or self.run_state()[0]
         yield patch("may-run", hidden=running)
@@ -204,17 +204,17 @@ class StudyWatch:
             for name, text in cells.items():
                 yield patch(f"metric-{arm}-{name}", text)
 
-    # Looking at the store
+    # Polling the store
 
-    def _keep_looking(self) -> None:
+    def _poll_forever(self) -> None:
         while not self._stop.is_set() and not self.open():
             self._stop.wait(SECONDS_BETWEEN_TRIES)
-        # A look that finds nothing new asks SQLite for one number.
-        while not self._stop.wait(SECONDS_BETWEEN_LOOKS):
-            self._try(self.look)
+        # A poll without news is a single pragma.
+        while not self._stop.wait(SECONDS_BETWEEN_POLLS):
+            self._try(self.poll)
 
     def _try(self, work: Callable[[], None]) -> float:
-        """Do some work, or tell the pages why it can't be done; say how many seconds it took."""
+        """Do some work, publish an error if it fails, and return the seconds it took."""
         began = time.monotonic()
         try:
             work()
@@ -223,17 +223,14 @@ class StudyWatch:
         return time.monotonic() - began
 
     def open(self) -> bool:
-        """Open the study, and say whether it could be read.
-
-        A plan that is damaged, or needs a lock first, may change: then it can be opened later.
-        """
+        """Open the study; return whether that worked, as a bad plan may be fixed later."""
         try:
             self.study = Study(self.path)
             self.cells = {
                 talk.id: TalkCell(talk.id, talk.condition, talk.prompt.id, talk.repeat)
                 for talk in self.study.talks
             }
-            self.look()
+            self.poll()
         except (ChimeraError, OSError) as error:
             self.problem = str(error)
         else:
@@ -241,8 +238,8 @@ class StudyWatch:
         self.ready.set()
         return self.problem is None
 
-    def look(self) -> None:
-        """Take in what was written since the last look, and tell the pages."""
+    def poll(self) -> None:
+        """Read what was written since the last poll, and publish it."""
         with self._lock:
             if self._archive is None:
                 if not self.study.store_path.is_file():
@@ -262,8 +259,8 @@ class StudyWatch:
         self._work.set()
 
     def _changes(self, archive: Archive) -> Iterator[Patch]:
-        touched, talked = self._touched(archive)
-        for cell in load_cells(archive, touched):
+        changed, spoken = self._read_chain(archive)
+        for cell in load_cells(archive, changed):
             known = self.cells.get(cell.id)
             now = replace(cell, mark=known.mark if known else "")
             if now == known:
@@ -274,32 +271,32 @@ class StudyWatch:
                 self.talk_feeds[cell.id].publish([patch("about", now.title)])
             yield now.patch()
         yield self.progress()
-        for talk in talked:
+        for talk in spoken:
             feed = self.talk_feeds.get(talk)
             if feed is not None and feed.is_watched:
                 feed.publish([lines("turns", *map(turn_line, archive.turns(talk)))])
         yield from self._new_lines(archive)
 
-    def _touched(self, archive: Archive) -> tuple[set[str] | None, set[str]]:
-        """The conversations that something was written about (None: all), and that have a turn."""
+    def _read_chain(self, archive: Archive) -> tuple[set[str] | None, set[str]]:
+        """Find the conversations with new records (None: all), and those with new turns."""
         first = self._seen < 0
         if first:
             self._seen = archive.value(_LAST + "chain")
             self._last_failure = archive.value(_LAST + "attempts")
             self._last_event = archive.value(_LAST + "events")
-            # A page may have been opened before there was a store.
+            # A page may have been opened before the store existed.
             return None, set(self.talk_feeds)
-        touched, talked = set[str](), set[str]()
-        for row in archive.rows(_WRITTEN, self._seen):
+        changed, spoken = set[str](), set[str]()
+        for row in archive.rows(_NEW_RECORDS, self._seen):
             self._seen = row["id"]
             if row["kind"] in ("trajectories", "attempts", "turns", "events", "probes"):
                 talk = json.loads(row["key"])[0]
-                touched.add(talk)
-                talked |= {talk} if row["kind"] == "turns" else set()
-        return touched, talked
+                changed.add(talk)
+                spoken |= {talk} if row["kind"] == "turns" else set()
+        return changed, spoken
 
     def _new_lines(self, archive: Archive) -> Iterator[Patch]:
-        # An attempt ends after later ones have begun, so its number says little: look back a bit.
+        # Attempts don't end in the order of their ids, so look back a bit.
         since = max(0, self._last_failure - 200)
         if failed := failure_lines(archive, "AND id > ? ORDER BY id", since):
             yield lines("failures", *failed)
@@ -310,36 +307,36 @@ class StudyWatch:
             yield lines("events", *event_lines(archive, which, self._last_event, last))
             self._last_event = last
 
-    # What takes longer: guards over the turns, totals, and metrics
+    # Slower work: guards, totals and metrics
 
-    def _is_open(self) -> bool:
-        """Whether there is a study to work on, once that is known; not when the server stops."""
+    def _wait_until_open(self) -> bool:
+        """Wait until the study is open; return False if the server stops before."""
         while not self._stop.is_set():
             if self.ready.wait(SECONDS_BETWEEN_TRIES) and self.problem is None:
                 return True
-            self._stop.wait(SECONDS_BETWEEN_LOOKS)
+            self._stop.wait(SECONDS_BETWEEN_POLLS)
         return False
 
-    def _keep_judging(self) -> None:
-        while self._is_open():
+    def _judge_forever(self) -> None:
+        while self._wait_until_open():
             self._work.wait(SECONDS_BETWEEN_COUNTS)
             self._work.clear()
-            # In a large study, counting must leave the processor to those who run it.
+            # In a large study, leave most of the CPU to the run.
             self._stop.wait(max(0.1, min(2.0, 4 * self._try(self.judge))))
 
     def judge(self) -> None:
-        """Count all attempts, and show new turns to the guards. Sessions of a trial have none."""
+        """Update the totals, and show new turns to the guards; trials have none."""
         if not self.is_judged:
             self._count()
             return
         if self._guards is None:
-            self._take_over_marks()
+            self._load_marks()
             self._guards = TalkGuards(self.study)
         self._count()
         self._guard(self._guards)
 
-    def _take_over_marks(self) -> None:
-        """The verdicts that the study has stored already."""
+    def _load_marks(self) -> None:
+        """Mark the conversations that have stored verdicts."""
         if not self.study.store_path.is_file():
             return
         for row in load_detections(self.study):
@@ -348,7 +345,7 @@ class StudyWatch:
             self._mark(row["id"], mark)
 
     def _guard(self, guards: TalkGuards) -> None:
-        """Show new turns to the guard of each conversation."""
+        """Show the new turns of each conversation to its guard."""
         with self._lock:
             waiting, self._to_judge = self._to_judge, set()
         if not waiting:
@@ -374,13 +371,13 @@ class StudyWatch:
                 self.totals = totals(archive)
         self.feed.publish(self.figure_patches())
 
-    def _keep_measuring(self) -> None:
-        while self._is_open() and not self.is_judged:
+    def _measure_forever(self) -> None:
+        while self._wait_until_open() and not self.is_judged:
             spent = self._try(self.measure)
             self._stop.wait(max(SECONDS_BETWEEN_METRICS, SHARE_OF_TIME * spent))
 
     def measure(self) -> None:
-        """Compute what is measured of each condition, as far as it has come."""
+        """Compute the metrics of each condition so far."""
         if (seen := self._seen) != self._measured:
             self.metrics = self.study.plan.kind.live_results(self.study)
             self._measured = seen

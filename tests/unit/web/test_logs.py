@@ -179,7 +179,7 @@ def test_a_table_that_was_opened_too_early_is_told_to_load_again(tmp_path: Path)
     client = TestClient(safety, base_url=OWN)
     client.cookies.set(f"chimera-{PORT}", TOKEN)
     early = client.get("/logs").text
-    assert "None has been read yet" in early
+    assert "No conversation has been read yet" in early
     assert 'data-live="unread"' in early
     assert site.scanner is not None
     site.scanner.read_all()

@@ -100,12 +100,12 @@ def test_the_grid_fills_while_the_study_is_run(watched: tuple[Study, StudyWatch]
     study, watch = watched
 
     def look(news: News) -> None:
-        watch.look()
+        watch.poll()
         if isinstance(news, TurnStored):
             assert watch.cells[news.talk].turns >= news.turn
 
     assert pipeline.run(study, RunOptions(watch=False), look).complete
-    watch.look()
+    watch.poll()
     assert {cell.outcome for cell in watch.cells.values()} == {"completed"}
     assert {cell.turns for cell in watch.cells.values()} == {14}
     watch.judge()
@@ -134,14 +134,14 @@ def test_an_open_conversation_is_told_turns_that_came_before_the_first_look_at_t
     monkeypatch.setattr(type(feed), "is_watched", True)
     monkeypatch.setattr(feed, "publish", told.extend)
     pipeline.run(study, RunOptions(watch=False))
-    watch.look()
+    watch.poll()
     assert [len(each["lines"]) for each in told if each["place"] == "turns"] == [14]
 
 
 def test_a_server_that_is_started_again_shows_the_same(watched: tuple[Study, StudyWatch]) -> None:
     study, watch = watched
     pipeline.run(study, RunOptions(watch=False))
-    watch.look()
+    watch.poll()
     watch.judge()
     again = StudyWatch(1, study.path)
     again.open()
@@ -183,12 +183,12 @@ def test_a_finished_session_shows_what_was_asked_and_what_was_done(make_study: M
     [watch] = watches_of(client)
     watch.open()
     talks = [talk.id for talk in study.talks if talk.condition == "amnesia"]
-    assert "What was said" in client.get(f"/study/1/talk/{talks[0]}").text
+    assert ">Turns</h2>" in client.get(f"/study/1/talk/{talks[0]}").text
     pipeline.run(study)
-    watch.look()
+    watch.poll()
     assert all(cell.outcome for cell in watch.cells.values())
     pages = [client.get(f"/study/1/talk/{talk}").text for talk in talks]
-    assert all("What was asked and answered" in page for page in pages)
+    assert all("Questions and answers" in page for page in pages)
     assert all("<strong>Answer (" in page for page in pages)
     assert any('class="disturbed"' in page for page in pages)
 
@@ -201,7 +201,7 @@ def test_events_and_metrics_of_a_trial_are_told_while_it_runs(
     told: list[dict[str, Any]] = []
     monkeypatch.setattr(watch.feed, "publish", told.extend)
     watch.open()
-    pipeline.run(study, publish=lambda news: watch.look())
+    pipeline.run(study, publish=lambda news: watch.poll())
     watch.measure()
     assert any(" to " in str(each.get("text")) for each in told if "-mci" in str(each["place"]))
     lines = [line for each in told if each["place"] == "events" for line in each["lines"]]
@@ -289,7 +289,7 @@ def test_nothing_is_run_unless_the_server_was_told_so(make_study: MakeStudy, wha
     refused = client.post(f"/study/1/{what}")
     assert refused.status_code == 403
     assert "--allow-run" in refused.text
-    assert "Run what is missing" not in client.get("/study/1").text
+    assert "<button>Run</button>" not in client.get("/study/1").text
     assert not study.store_path.exists()
 
 

@@ -1,14 +1,14 @@
-// What every page does: forget the token of the address, answer keys, and stay up to date.
+// On every page: remove the token from the address, handle keys, follow live updates.
 
 import { follow } from "./live.js";
-import { answerKeys } from "./keys.js";
+import { handleKeys } from "./keys.js";
 
-// The token is a cookie by now; nobody should copy it with the address.
+// The token is a cookie now; keep it out of copied addresses.
 const address = new URL(location.href);
 if (address.searchParams.has("token")) {
   address.searchParams.delete("token");
   history.replaceState(null, "", address);
 }
 
-answerKeys();
+handleKeys();
 for (const part of document.querySelectorAll("[data-events]")) follow(part.dataset.events);

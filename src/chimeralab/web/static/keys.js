@@ -1,6 +1,6 @@
-// Keys: j and k walk over the rows of a table, Enter opens one; what says data-key answers its key.
+// Keyboard: j and k move over rows, Enter opens one; data-key binds a key to an element.
 
-export function answerKeys() {
+export function handleKeys() {
   document.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target)) return;
     if (event.key === "j" || event.key === "k") walk(event.key === "j" ? 1 : -1);
@@ -14,7 +14,7 @@ function isWriting(target) {
 }
 
 function walk(step) {
-  // What can be walked to: the first link of each row, the cells of a grid, the turns of a talk.
+  // The first link of each row, the cells of a grid, the turns of a conversation.
   const links = [...document.querySelectorAll("[data-rows] tbody tr td:first-child a, [data-walk], .turns .number[href]")];
   if (!links.length) return;
   const now = links.indexOf(document.activeElement);

@@ -1,6 +1,6 @@
-// Keeps a page up to date: what the server says of a place is put there as text, never as markup.
+// Live updates: patches from the server are inserted as text, never as markup.
 
-const MOST_LINES = 500;
+const MAX_LINES = 500;
 
 export function follow(address) {
   let source = null;
@@ -18,11 +18,11 @@ export function follow(address) {
     };
     source.onopen = () => document.querySelector(".offline")?.remove();
     source.onerror = () => say(source?.readyState === EventSource.CLOSED
-      ? "The server has been started again: open the new link that it printed."
-      : "The server does not answer. This page goes on by itself when it does.");
+      ? "The server was restarted: open the new link that it printed."
+      : "The server does not respond. This page reconnects by itself.");
   };
-  // A browser keeps few connections to one server, so a page that nobody sees gives its own back;
-  // whoever comes back to it is told first how things stand.
+  // Browsers limit connections per server, so a hidden page closes its own. When it is shown again,
+  // the new connection starts with a snapshot.
   document.addEventListener("visibilitychange", () => document.hidden ? close() : open());
   addEventListener("pagehide", close);
   addEventListener("pageshow", open);
@@ -57,11 +57,11 @@ function extend(list, lines) {
     const body = Object.assign(document.createElement("div"), { className: "text", textContent: line.text });
     body.dir = "auto";
     item.append(body);
-    // News stand on top; a conversation is read downwards.
+    // A feed has the newest on top; a conversation is read downwards.
     if (list.matches(".feed")) list.prepend(item);
     else list.append(item);
   }
-  while (list.matches(".feed") && list.children.length > MOST_LINES) list.lastElementChild.remove();
+  while (list.matches(".feed") && list.children.length > MAX_LINES) list.lastElementChild.remove();
 }
 
 function say(text) {
