@@ -111,7 +111,7 @@ def test_an_index_is_replaced_by_a_newer_one_and_nothing_else_is(
     assert not Path("conversations/conversation-a.html").exists()
     ran = show(logs, "--no-vectors", "--out", logs)
     assert (ran.code, sorted(p.name for p in logs.iterdir())) == (2, ["0.jsonl", "1.jsonl"])
-    assert "is no index of ours; name another --out" in ran.err
+    assert "is not an index; choose another --out" in ran.err
 
 
 def test_too_many_conversations_name_the_way_out_and_leave_nothing(

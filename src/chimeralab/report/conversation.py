@@ -1,6 +1,6 @@
-"""One conversation as a page: what the detectors found, in words and pictures, and the messages.
+"""A page for one conversation, or an index and a page each for many.
 
-Many become a folder of pages: an index with the loops first, and a page for each.
+A page shows what the detectors found, as text and figures, and every message.
 """
 
 import hashlib
@@ -19,7 +19,6 @@ from chimeralab.core.files import atomic_folder
 from chimeralab.core.numbers import cutoff, plural
 from chimeralab.core.records import Detection, Episode, Loop, Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
-from chimeralab.core.text import neutralize
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import LOOPS, DetectorPair
 from chimeralab.detection.seam import Detector
@@ -38,7 +37,7 @@ from chimeralab.report.charts.timeline import (
 )
 from chimeralab.report.listing import COLUMNS, ConversationRow, make_row
 from chimeralab.report.messages import ShownMessage, Transcript, list_messages, stretches
-from chimeralab.report.page import render
+from chimeralab.report.page import render, render_macro, render_sentence
 
 MAX_SPANS = 6
 MAX_LOOPS = 6
@@ -47,36 +46,35 @@ MAX_FIELDS = 12
 MAX_PAIRS = 5
 BOTH = DetectorPair()
 INDEX = "index.html"
-# Pictures take half a second each, so of many conversations those in a loop have one.
+# Figures take half a second each: of many conversations, only stuck ones get them.
 MAX_ILLUSTRATED = 20
 MAX_PAGES = 2_000
 MAX_NAME = 80
-MADE_BY_US = '<meta name="generator" content="Chimera Lab'
+GENERATOR = '<meta name="generator" content="Chimera Lab'
 
 
-def verdict_in_words(detection: Detection, words: ResultWords) -> str:
-    """The verdict on collapse as a sentence."""
+say = partial(render_sentence, "conversation_sentences.txt")
+
+
+def describe_verdict(detection: Detection, words: ResultWords) -> str:
+    """Say in a sentence whether and where a conversation collapsed."""
     if detection.reason:
-        # Beside a verdict on loops, it has to say which verdict is missing.
+        # Next to a verdict on loops, the reason must say which verdict is missing.
         reason = detection.reason.replace("no verdict:", "no verdict on collapse:", 1)
         return f"{reason[0].upper()}{reason[1:]}."
-    if not detection.episodes:
-        return f"No {words.event} in {detection.turns:,} judged turns."
-    share = f"{len(detection.collapsed):,} of {detection.turns:,} judged turns"
-    return (
-        f"{spans_in_words(detection.episodes)} {words.were}: {share}"
-        f" ({100 * len(detection.collapsed) / detection.turns:.0f}\N{NO-BREAK SPACE}%),"
-        f" first at turn {detection.first_collapse_turn}."
-    )
+    spans = format_spans(detection.episodes)
+    return say("verdict", detection=detection, spans=spans, words=words)
 
 
-def spans_in_words(episodes: Sequence[Episode]) -> str:
-    """Collapsed spans as they are spoken of.
+def format_spans(episodes: Sequence[Episode]) -> str:
+    """Name spans of turns.
 
-    >>> spans_in_words([Episode(5, 9), Episode(12, 12)])
+    >>> format_spans([Episode(5, 9), Episode(12, 12)])
     'Turns 5–9 and 12'
     """
-    names = [span_name(episode) for episode in episodes]
+    if not episodes:
+        return ""
+    names = [_span(episode) for episode in episodes]
     if len(names) > MAX_SPANS:
         names = [*names[:MAX_SPANS], f"{len(names) - MAX_SPANS:,} more spans"]
     if len(names) == 1:
@@ -84,55 +82,28 @@ def spans_in_words(episodes: Sequence[Episode]) -> str:
     return f"Turns {', '.join(names[:-1])} and {names[-1]}"
 
 
-def span_name(span: Episode) -> str:
+def _span(span: Episode) -> str:
     return str(span.start) if span.start == span.end else f"{span.start}–{span.end}"
 
 
-def timeline_in_words(detection: Detection) -> str:
-    """What the timeline shows, for those who can't see it."""
-    trace = detection.trace or ()
-    settings = detection.detector["settings"]
-    first, second = sum(row.period1 for row in trace), sum(row.period2 for row in trace)
-    shaded = f" Shaded: {spans_in_words(detection.episodes)}." if detection.episodes else ""
-    looping = loop_spans(detection)
-    shaded += f" In a loop: {spans_in_words(looping)}." if looping else ""
-    return (
-        f"Line chart of the similarities over {len(trace):,} judged turns. Turns at or above the"
-        f" threshold: s1 ({cutoff(settings['s1'])}) {first:,},"
-        f" s2 ({cutoff(settings['s2'])}) {second:,}.{shaded}"
-    )
-
-
 def loop_spans(detection: Detection) -> list[Episode]:
-    """The judged turns that lie between the ends of a loop with a verdict; loops may overlap."""
+    """The judged turns between the ends of loops with a verdict; overlapping loops are merged."""
     covered = list_looping_turns(detection)
     starts = sorted(turn for turn in covered if turn - 1 not in covered)
     ends = sorted(turn for turn in covered if turn + 1 not in covered)
     return [Episode(*span) for span in zip(starts, ends, strict=True)]
 
 
-def heat_map_in_words(pairs: PairSimilarities) -> str:
-    """What the heat map shows, for those who can't see it."""
-    best = "; ".join(
-        f"{span_name(earlier)} and {span_name(later)}: {similarity:.2f}"
-        for earlier, later, similarity in pairs.most_alike(MAX_PAIRS)
-    )
-    return (
-        f"Heat map that compares {pairs.spans[-1].end:,} judged turns with one another,"
-        f" dark where two are similar. Most similar: {best}."
-    )
-
-
 def loop_lines(detection: Detection, places: Mapping[int, str] = {}) -> Iterator[Markup]:
-    """What the loop detector found, a line for each loop, verdicts first; `places` are linked to.
+    """Describe each loop in a line, verdicts first, with links to the `places` on the page.
 
-    A notice that has become a verdict is not named again. There is no line where it was not asked.
+    A notice that became a verdict is not repeated. Without loop detection there are no lines.
     """
-    named = sorted(detection.loops, key=lambda loop: loop.level != "verdict")
-    sure = {(loop.stream, loop.began) for loop in named if loop.level == "verdict"}
-    named = [x for x in named if x.level == "verdict" or (x.stream, x.began) not in sure]
+    ranked = sorted(detection.loops, key=lambda loop: loop.level != "verdict")
+    sure = {(loop.stream, loop.began) for loop in ranked if loop.level == "verdict"}
+    named = [x for x in ranked if x.level == "verdict" or (x.stream, x.began) not in sure]
     for loop in named[:MAX_LOOPS]:
-        yield _loop_line(loop, places)
+        yield describe_loop(loop, places)
     if len(named) > MAX_LOOPS:
         yield Markup("{}.").format(plural(len(named) - MAX_LOOPS, "further loop"))
     if detection.looping is not None and not named:
@@ -140,52 +111,28 @@ def loop_lines(detection: Detection, places: Mapping[int, str] = {}) -> Iterator
         yield Markup("No loop in {}.").format(steps)
 
 
-def _loop_line(loop: Loop, places: Mapping[int, str]) -> Markup:
-    """A loop with what repeats.
+def describe_loop(loop: Loop, places: Mapping[int, str]) -> Markup:
+    """Describe a loop and what repeats.
 
     >>> found = Loop("verdict", "cycle", "speaker:<bot>", 7, 9, None, 3, (5, 6), "Once more", 0.82)
-    >>> print(Markup(_loop_line(found, {})).striptags())  # doctest: +NORMALIZE_WHITESPACE
+    >>> print(describe_loop(found, {}).striptags())  # doctest: +NORMALIZE_WHITESPACE
     Loops: cycle of 3 since message 7 by <bot>, still going on, score 0.82; message 9 repeats
     messages 5 and 6: Once more
     """
-    lead = "Loops" if loop.level == "verdict" else "Perhaps loops (a notice, not a verdict)"
-    kind = f"cycle of {loop.period}" if loop.kind == "cycle" else loop.kind
-    since = Markup("since message {}").format(_to_message(loop.began, places))
-    state = "still going on"
-    if loop.ended is not None:
-        state = Markup("ended with message {}").format(_to_message(loop.ended, places))
     speaker = loop.stream.removeprefix("speaker:") if ":" in loop.stream else ""
-    whose = (
-        Markup(" by <bdi>{}</bdi>").format(neutralize(speaker)[:MAX_SPEAKER_CHARACTERS])
-        if speaker
-        else ""
-    )
-    what = Markup("")
-    if loop.repeats:
-        what = Markup("; message {} repeats message{} {}").format(
-            _to_message(loop.noticed, places),
-            "s" if len(loop.repeats) > 1 else "",
-            Markup(" and ").join(_to_message(place, places) for place in loop.repeats),
-        )
-    return Markup("<strong>{}:</strong> {} {}{}, {}, score {:.2f}{}: <q><bdi>{}</bdi></q>").format(
-        lead, kind, since, whose, state, loop.score, what, neutralize(loop.excerpt)
-    )
-
-
-def _to_message(position: int, places: Mapping[int, str]) -> Markup:
-    if position not in places:
-        return Markup("{}").format(position)
-    return Markup('<a href="#{}">{}</a>').format(places[position], position)
+    return render_macro("loops.html", "loop_line", loop, speaker[:MAX_SPEAKER_CHARACTERS], places)
 
 
 def operating_point(detector: Detector) -> str:
-    """The rule of a detector, or how its settings differ from it."""
+    """The rule of a detector, or how its settings differ from the standard ones."""
     if not detector.changed:
         return f"{detector.name}: {detector.rule}"
     usual = {f.name: f.default for f in fields(detector)}  # type: ignore[arg-type]
     changes = (f"{name} = {v} instead of {usual[name]}" for name, v in detector.changed.items())
-    what = ", ".join(changes)
-    return f"{detector.name}, changed, so this is not the {detector.standard} rule: {what}"
+    return (
+        f"{detector.name}, changed, so this is not the {detector.standard} rule: "
+        f"{', '.join(changes)}"
+    )
 
 
 def timeline_figure(
@@ -195,7 +142,7 @@ def timeline_figure(
     name: str = "timeline",
     captions: Sequence[str] = (),
 ) -> Figure | None:
-    """How similar each turn is to the two before it; None where there is nothing to compare."""
+    """How similar each turn is to the two before it; None with nothing to compare."""
     trace, settings = detection.trace or (), detection.detector["settings"]
     if len(trace) < 2 or not trace[0].lags or "s1" not in settings:
         return None
@@ -212,8 +159,31 @@ def timeline_figure(
     ]
     shades = {LOOP_WORD: loop_spans(detection), words.collapsed: detection.episodes}
     chart = partial(timeline, lines, len(trace), shades)
-    label = timeline_in_words(detection)
+    label = timeline_label(detection)
     return draw(name, label, lambda width: chart(width=width), captions=captions)
+
+
+def timeline_label(detection: Detection) -> str:
+    """The text alternative of the timeline."""
+    settings = detection.detector["settings"]
+    return say(
+        "timeline_label",
+        trace=detection.trace or (),
+        s1=cutoff(settings["s1"]),
+        s2=cutoff(settings["s2"]),
+        spans=format_spans(detection.episodes),
+        looping=format_spans(loop_spans(detection)),
+    )
+
+
+def timeline_caption(detection: Detection, words: ResultWords) -> str:
+    return say(
+        "timeline_caption",
+        collapsed=detection.collapsed,
+        looping=loop_spans(detection),
+        block=-(-len(detection.trace or ()) // MAX_POINTS),
+        words=words,
+    )
 
 
 def heat_map_figure(
@@ -224,8 +194,18 @@ def heat_map_figure(
     captions: Sequence[str] = (),
 ) -> Figure:
     """How similar every turn is to every other."""
+    best = [
+        (_span(earlier), _span(later), similarity)
+        for earlier, later, similarity in pairs.most_alike(MAX_PAIRS)
+    ]
+    label = say("heat_map_label", turns=pairs.spans[-1].end, pairs=best)
     chart = heat_map(pairs.spans, pairs.values, detection.episodes)
-    return draw_square(name, heat_map_in_words(pairs), chart, captions=captions)
+    return draw_square(name, label, chart, captions=captions)
+
+
+def heat_map_caption(detection: Detection, block: int, words: ResultWords) -> str:
+    """The caption of a heat map whose squares are `block` turns wide."""
+    return say("heat_map_caption", collapsed=detection.collapsed, block=block, words=words)
 
 
 def draw_conversation(
@@ -238,8 +218,8 @@ def draw_conversation(
 ) -> str:
     """Judge a conversation and draw it as one self-contained HTML page.
 
-    With nothing to judge collapse there are no vectors, no timeline and no heat map. `words` are
-    those that the gate of its study allows.
+    Without a detector of collapse, there are no vectors, no timeline and no heat map. `words` are
+    those that the gate of the study allows.
     """
     judge = Judge(*judges, open_encoder, speaker=speaker, trace=True)
     [(_, detection)] = judge.judge([trajectory])
@@ -254,18 +234,18 @@ def draw_judged(  # noqa: PLR0913, PLR0917 - what was judged, how, and where the
     words: ResultWords = FACT,
     up: str | None = None,
 ) -> str:
-    """Draw a conversation that was judged; without an encoder there are no pictures.
+    """Draw a judged conversation; without an encoder there are no figures.
 
-    `up` is the address of a page that lists it.
+    `up` is the address of the index page.
     """
     texts = [trajectory.turns[position - 1].text for position in detection.positions]
     pairs = compare_turns(encoder.encode(texts).vectors) if encoder and len(texts) > 1 else None
     figures: dict[str, Any] = dict.fromkeys(("timeline", "heat_map"))
     if encoder:
-        captions = [lines_caption(detection, words)]
+        captions = [timeline_caption(detection, words)]
         figures["timeline"] = timeline_figure(detection, words, captions=captions)
     if pairs:
-        captions = [map_caption(detection, pairs.block, words)]
+        captions = [heat_map_caption(detection, pairs.block, words)]
         figures["heat_map"] = heat_map_figure(detection, pairs, captions=captions)
     figures["most_alike"] = pairs.most_alike(MAX_PAIRS) if pairs else ()
     shown = conversation_page(trajectory, detection, judges, words) | {"up": up}
@@ -275,7 +255,7 @@ def draw_judged(  # noqa: PLR0913, PLR0917 - what was judged, how, and where the
 def conversation_page(
     trajectory: Trajectory, detection: Detection, judges: DetectorPair, words: ResultWords
 ) -> dict[str, Any]:
-    """What `conversation.html` shows of a conversation that was judged, all but the figures."""
+    """The content of `conversation.html` for a judged conversation, except for the figures."""
     detector, loops = judges
     messages = list_messages(trajectory, detection, loops or LOOPS)
     said = [message for message in messages if isinstance(message, ShownMessage)]
@@ -290,7 +270,7 @@ def conversation_page(
         "window": window,
         "rule": detector.rule if detector else None,
         "words": words,
-        "verdict": verdict_in_words(detection, words),
+        "verdict": describe_verdict(detection, words),
         "evidence": detection.evidence[:MAX_FINDINGS],
         "up": None,
         "loops": list(loop_lines(detection, places)),
@@ -305,35 +285,6 @@ def conversation_page(
     }
 
 
-def lines_caption(detection: Detection, words: ResultWords) -> str:
-    """What a reader of the timeline has to know."""
-    block = -(-len(detection.trace or ()) // MAX_POINTS)
-    parts = ["A turn on or above a dashed line of its own colour repeats an earlier one."]
-    if detection.collapsed:
-        parts.append(f"Where turns repeat for long enough, they are {words.collapsed} and shaded.")
-    if loop_spans(detection):
-        parts.append("The violet bar is under the turns that the loop detector finds in a loop.")
-    if block > 1:
-        parts.append(f"The conversation is long: each point is the highest value of {block} turns.")
-    return " ".join(parts)
-
-
-def map_caption(detection: Detection, block: int, words: ResultWords) -> str:
-    """What a reader of the heat map has to know; each square is `block` turns wide."""
-    parts = [
-        "Each square compares a turn with an earlier one; the darker, the more similar. A dark "
-        "block at the diagonal is a loop, a chequered one is two texts in turn, and dark stripes "
-        "away from the diagonal are a longer cycle."
-    ]
-    if detection.collapsed:
-        parts.append(f"The bars along the axes show the {words.turns}.")
-    if block > 1:
-        parts.append(
-            f"The conversation is long: each square is the mean over blocks of {block} turns."
-        )
-    return " ".join(parts)
-
-
 def write_index(
     trajectories: Iterable[Trajectory],
     folder: Path,
@@ -342,10 +293,10 @@ def write_index(
     speaker: str | None = None,
     open_encoder: Callable[[], Encoder] = default_encoder,
 ) -> tuple[int, int, int]:
-    """Judge conversations, and write a page for each and an index of them into a folder.
+    """Judge conversations, and write a page for each and an index into a folder.
 
-    The folder takes its place when all is written, and replaces none but one of ours. Gives how
-    many conversations there are, how many loop and how many collapsed.
+    The folder is moved into place once complete, and only replaces an earlier index. Returns the
+    number of conversations, of those that loop, and of those that collapsed.
     """
     check_target(folder)
     judge = Judge(*judges, open_encoder, speaker=speaker, trace=True)
@@ -385,22 +336,22 @@ def write_index(
 
 
 def check_target(folder: Path) -> None:
-    """Refuse to replace what is no index of ours, before any work is done."""
+    """Refuse to replace anything but an earlier index, before any work is done."""
     if not folder.parent.is_dir():
-        raise InputError(f"{folder}: there is no folder {folder.parent}; make it first")
+        raise InputError(f"{folder}: the folder {folder.parent} does not exist; create it first")
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     index = folder / INDEX
-    ours = index.is_file() and MADE_BY_US in index.read_text("utf-8", errors="replace")[:4_096]
+    ours = index.is_file() and GENERATOR in index.read_text("utf-8", errors="replace")[:4_096]
     if not ours:
-        raise InputError(f"{folder} is there already and is no index of ours; name another --out")
+        raise InputError(f"{folder} exists and is not an index; choose another --out")
 
 
 def new_page_name(conversation: str, taken: set[str]) -> str:
-    """A file name for a page that is not taken yet; two conversations never share one."""
+    """A unique file name for the page of a conversation."""
     first = page_name(conversation)
     name, number = first, 1
-    # Some systems take Run-1 and run-1 for the same file.
+    # File names may be case-insensitive.
     while name.lower() in taken:
         number += 1
         name = f"{first.removesuffix('.html')}-{number}.html"
@@ -409,7 +360,7 @@ def new_page_name(conversation: str, taken: set[str]) -> str:
 
 
 def page_name(conversation: str) -> str:
-    """A file name for a page. An id that can't be one as it is gets a mark of its own.
+    """A file name for the page of a conversation; an id that is not one is sanitised and hashed.
 
     >>> page_name("run-7"), page_name("models/a b")
     ('conversation-run-7.html', 'conversation-models-a-b-751ac7.html')

@@ -25,6 +25,12 @@ def render(template: str, *, pages: Environment | None = None, **content: Any) -
     return (pages or _ENVIRONMENT).get_template(template).render(version=__version__, **content)
 
 
+def render_macro(template: str, macro: str, *values: Any) -> Markup:
+    """Render a macro of a template of pages."""
+    found: Markup = getattr(_ENVIRONMENT.get_template(template).module, macro)(*values)
+    return found
+
+
 def strong(text: str, *, before: str = "", after: str = "") -> Markup:
     """Emphasise the middle of a text.
 

@@ -85,14 +85,14 @@ def show_conversation(request: Request, shown: JudgedConversation, trail: Trail)
         figures["timeline"] = LinkedFigure(
             f"{pictures}/timeline.svg",
             f"{pictures}/timeline-narrow.svg",
-            drawing.timeline_in_words(detection),
-            [drawing.lines_caption(detection, words)],
+            drawing.timeline_label(detection),
+            [drawing.timeline_caption(detection, words)],
         )
         figures["heat_map"] = LinkedFigure(
             f"{pictures}/heat-map.svg",
             None,
             f"Heat map of the similarity of {detection.turns:,} judged turns; dark means similar.",
-            [drawing.map_caption(detection, 1, words)],
+            [drawing.heat_map_caption(detection, 1, words)],
         )
     return page(request, "conversation.html", **content, **figures, trail=trail)
 

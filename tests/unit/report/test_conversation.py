@@ -10,7 +10,7 @@ import pytest
 from chimeralab import LockedRule, Trajectory, Turn
 from chimeralab.core.records import Episode
 from chimeralab.detection.loops import DetectorPair
-from chimeralab.report.conversation import draw_conversation, spans_in_words
+from chimeralab.report.conversation import draw_conversation, format_spans
 
 TOPICS = [
     "The lighthouse keeper counts the ships before breakfast.",
@@ -202,9 +202,9 @@ def test_very_long_talk_says_what_it_leaves_out() -> None:
 
 def test_many_spans_are_named_in_short() -> None:
     many = [Episode(10 * n, 10 * n + 1) for n in range(1, 10)]
-    assert spans_in_words(many[:2]) == "Turns 10–11 and 20–21"
-    assert spans_in_words(many).endswith("60–61 and 3 more spans")
-    assert spans_in_words([Episode(7, 7)]) == "Turn 7"
+    assert format_spans(many[:2]) == "Turns 10–11 and 20–21"
+    assert format_spans(many).endswith("60–61 and 3 more spans")
+    assert format_spans([Episode(7, 7)]) == "Turn 7"
 
 
 def test_turns_without_a_speaker_are_called_by_their_number() -> None:

@@ -17,10 +17,10 @@ from chimeralab.report.charts.canvas import Figure
 from chimeralab.report.charts.flow import Stage, describe_attempts, describe_outcomes, format_counts
 from chimeralab.report.charts.timeline import compare_turns
 from chimeralab.report.conversation import (
+    describe_verdict,
     heat_map_figure,
     loop_lines,
     timeline_figure,
-    verdict_in_words,
 )
 from chimeralab.report.files import Frame, Report, common_facts, make_page, software_table
 from chimeralab.report.messages import ShownMessage, Transcript, list_messages
@@ -315,7 +315,7 @@ def _conversation(
 ) -> Iterator[Block]:
     look = "collapsed" if detection.collapsed else "looping" if detection.looping else ""
     found = [paragraph(line) for line in loop_lines(detection)]
-    yield box([paragraph(verdict_in_words(detection, words)), *found], look)
+    yield box([paragraph(describe_verdict(detection, words)), *found], look)
     prompt = str(trajectory.metadata.get("prompt_text", ""))
     if prompt:
         yield quote(prompt)
