@@ -141,12 +141,11 @@ def environment(*folders: Path) -> Environment:
 _ENVIRONMENT = environment()
 
 
-def render_block(
-    template: str, macro: str, blocks: Sequence[Block] = (), **content: Any
-) -> TextBlock:
-    """Render a macro of a template as one block; `blocks` are the figures and tables in it."""
+def render_block(template: str, macro: str, **content: Any) -> TextBlock:
+    """Render a macro of a template as one block, which holds its content for `find_blocks`."""
     html = getattr(_ENVIRONMENT.get_template(template).module, macro)(**content)
-    return TextBlock("html", html, blocks=blocks)
+    values = (value if isinstance(value, list) else [value] for value in content.values())
+    return TextBlock("html", html, blocks=[each for value in values for each in value])
 
 
 def render_methods(template: str, **content: Any) -> TextBlock:

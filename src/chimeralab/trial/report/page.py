@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from chimeralab.core.errors import InputError
@@ -54,7 +55,8 @@ MAX_REASONS = 5
 # Effects of a subject that the verdict at the top names.
 MAX_EFFECTS = 3
 MAX_TRIALS = 16
-PROSE, SENTENCES = "trial_blocks.html", "trial_sentences.txt"
+_block = partial(render_block, "trial_blocks.html")
+_sentence = partial(render_sentence, "trial_sentences.txt")
 VERDICTS = {1: "right", 0: "wrong", None: "can't be read"}
 
 
@@ -79,18 +81,28 @@ def make_trial_report(study: Study, verification: Verification, analysis: TrialA
     plan, lock = trial_plan(study), read_lock(study)
     injections = _count_injections(study)
     verdicts = [judge(subject) for subject in analysis.subjects]
-    sections, shown = [], 0
-    for number, subject in enumerate(analysis.subjects, start=1):
-        sessions = example_sessions(study, subject.subject, injections)
-        shown += len(sessions)
-        parts = [_subject_block(subject), *_effect_blocks(subject), _metrics_block(subject)]
-        if sessions:
-            parts.append(render_block(PROSE, "sessions", sessions=sessions))
-        sections.append(Section(f"subject-{number}", "Subject:", parts, subject.subject))
-    outside = [render_block(PROSE, "outside")]
-    not_shown = render_text(
-        "trial_not_shown.txt", analysis=analysis, hidden=analysis.sessions - shown
+    sessions = {
+        subject.subject: example_sessions(study, subject.subject, injections)
+        for subject in analysis.subjects
+    }
+    subjects = [
+        Section(
+            f"subject-{number}",
+            "Subject:",
+            list(_subject_blocks(subject, sessions[subject.subject])),
+            subject.subject,
+        )
+        for number, subject in enumerate(analysis.subjects, start=1)
+    ]
+    hidden = analysis.sessions - sum(map(len, sessions.values()))
+    summary = _block(
+        "summary",
+        figure=blocks.summary_figure(analysis, plan.arms),
+        declared=blocks.primary_table(analysis) if analysis.declared else None,
+        delivered=blocks.dose_table(analysis.subjects, plan.arms, injections),
+        **_stressors(plan),
     )
+    outside = Section("outside", "Published numbers to compare", [_block("outside")])
     return make_page(
         Frame(
             kind="trial",
@@ -103,17 +115,15 @@ def make_trial_report(study: Study, verification: Verification, analysis: TrialA
                 for verdict, evidence in verdicts
             ],
             remarks=[remarks(analysis)],
-            first=[
-                Section("summary", "What each arm does", [_summary(plan, analysis, injections)])
-            ],
+            first=[Section("summary", "What each arm does", [summary])],
             facts=list(_facts(study, plan)),
-            design=[blocks.design_table(plan), render_block(PROSE, "design_note")],
+            design=[blocks.design_table(plan), _block("design_note")],
             flow=dict(_flow(study, plan, analysis, injections)),
-            flow_note=render_sentence(SENTENCES, "flow_note"),
-            results=[*sections, Section("outside", "Published numbers to compare", outside)],
+            flow_note=_sentence("flow_note"),
+            results=[*subjects, outside],
             methods=_methods(study, plan, verification, analysis),
             software=software_table(study),
-            not_shown=not_shown,
+            not_shown=render_text("trial_not_shown.txt", analysis=analysis, hidden=hidden),
             numbers=assign_names(list_entries(study, analysis)),
         )
     )
@@ -199,8 +209,7 @@ def _describe(effect: Effect) -> dict[str, Any]:
 def remarks(analysis: TrialAnalysis) -> str:
     """What the p-values and intervals of the verdicts refer to."""
     effects = [each for subject in analysis.subjects for each in primary_effects(subject)]
-    return render_sentence(
-        SENTENCES,
+    return _sentence(
         "remarks",
         analysis=analysis,
         reference=short(analysis.subjects[0].reference),
@@ -216,21 +225,6 @@ def _stressors(plan: TrialPlan) -> dict[str, Any]:
     return {"stressors": words, "sham": any(arm.sham for arm in arms)}
 
 
-def _summary(plan: TrialPlan, analysis: TrialAnalysis, injections: Mapping[str, int]) -> TextBlock:
-    figure = blocks.summary_figure(analysis, plan.arms)
-    declared = blocks.primary_table(analysis) if analysis.declared else None
-    delivered = blocks.dose_table(analysis.subjects, plan.arms, injections)
-    return render_block(
-        PROSE,
-        "summary",
-        [each for each in (figure, declared, delivered) if each],
-        figure=figure,
-        declared=declared,
-        delivered=delivered,
-        **_stressors(plan),
-    )
-
-
 def _facts(study: Study, plan: TrialPlan) -> Iterator[Fact]:
     """The head of the report: lock, design, scenarios and probes."""
     turns = plural(study.plan.conversation.turns, "trial")
@@ -243,15 +237,14 @@ def _facts(study: Study, plan: TrialPlan) -> Iterator[Fact]:
     yield "Probes", ", ".join(plan.probes) or "none"
 
 
-def _subject_block(subject: SubjectResult) -> TextBlock:
-    checks = blocks.checks_table(subject)
-    return render_block(
-        PROSE, "verdict", [checks], subject=subject, checks=checks, max_reasons=MAX_REASONS
+def _subject_blocks(subject: SubjectResult, sessions: Sequence[TextBlock]) -> Iterator[TextBlock]:
+    """Whether a subject can be judged, its effects and metrics, and sessions."""
+    yield _block(
+        "verdict",
+        subject=subject,
+        checks=blocks.checks_table(subject),
+        max_reasons=MAX_REASONS,
     )
-
-
-def _effect_blocks(subject: SubjectResult) -> Iterator[TextBlock]:
-    """The families of effects: forest plots, or curves over doses, and tables."""
     slopes = [
         (effect.short_name, find_measure(effect.measure).says, blocks.format_effect(effect))
         for effect in subject.doses
@@ -263,34 +256,25 @@ def _effect_blocks(subject: SubjectResult) -> Iterator[TextBlock]:
         if table is None:
             continue
         doses = family == "doses"
-        figures = list(blocks.dose_figures(subject) if doses else blocks.forests(name, effects))
-        yield render_block(
-            PROSE,
+        yield _block(
             "family",
-            [*figures, table],
             name=family,
             reference=short(subject.reference),
             slopes=slopes,
+            figures=list(blocks.dose_figures(subject) if doses else blocks.forests(name, effects)),
             table=table,
-            figures=figures,
         )
-
-
-def _metrics_block(subject: SubjectResult) -> TextBlock:
-    # Figures of a subject that can't be judged would mislead.
-    figures = list(blocks.parts_figures(subject)) if subject.informative else []
-    parts, measures = blocks.parts_table(subject), blocks.measures_table(subject)
-    lags = blocks.lag_table(subject)
-    return render_block(
-        PROSE,
+    yield _block(
         "metrics",
-        [*figures, parts, measures, *([lags] if lags else [])],
         informative=subject.informative,
-        figures=figures,
-        parts=parts,
-        measures=measures,
-        lags=lags,
+        # Figures of a subject that can't be judged would mislead.
+        figures=list(blocks.parts_figures(subject)) if subject.informative else [],
+        parts=blocks.parts_table(subject),
+        measures=blocks.measures_table(subject),
+        lags=blocks.lag_table(subject),
     )
+    if sessions:
+        yield _block("sessions", sessions=list(sessions))
 
 
 def _flow(
