@@ -1,4 +1,4 @@
-"""A trial before it is run: how much it asks of a subject, and what it can find, by a phantom."""
+"""A trial before it is run: its maximum size, and its power, simulated with phantoms."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,20 +18,20 @@ from chimeralab.trial.script import Script
 from chimeralab.trial.session import score
 from chimeralab.trial.trials import TrialRow
 
-# So many phantoms go through the design; their differences are pooled.
+# Phantoms that are simulated; their differences are pooled.
 PHANTOMS = 3
 
 
 def max_requests(scripts: Iterable[Script]) -> tuple[int, int, int]:
-    """How much is put to a subject in these sessions, gone through without asking anybody.
+    """The maximum requests of some sessions, without running them.
 
-    Calls, the bytes of all their prompts apart from the subject's own answers, and how often an
-    answer stands in a prompt, or neutral text of its length.
+    Returns calls, the bytes of all their prompts without the subject's own answers, and how many
+    answers (or neutral texts of their length) the prompts contain.
     """
     calls, prompt_bytes, answers_shown = 0, 0, 0
     for script in scripts:
-        # What is said depends on the answers in one way only: feedback praises the lure and
-        # corrects all else. One of the two is the longer, whoever gives it.
+        # The prompts depend on the answers only through feedback, which praises the lure and
+        # corrects any other answer: take the longer of the two.
         right = [step.truth for step in script.course.steps]
         misled = [step.lure or step.truth for step in script.course.steps]
         for turn, step in enumerate(script.course.steps, start=1):
@@ -44,7 +44,7 @@ def max_requests(scripts: Iterable[Script]) -> tuple[int, int, int]:
             probes, misleader = script.probes_at(turn), script.misleader(turn)
             after = [script.probes[name] for name in probes if name not in first]
             in_forks = sum(_size(probe.text(step, misleader)) for probe in after)
-            # The sham of amnesia repeats the length of answers, with that of their episode.
+            # The sham of amnesia adds neutral text as long as the episodes, answers included.
             echoed = sum(each.turn < turn for each in scene.injections if script.arm.sham)
             put = max(
                 sum(_size(message.content) for message in each.messages if message.role == "user")
@@ -63,10 +63,10 @@ def _size(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Detectable(Record):
-    """The smallest true difference that a primary outcome shows with 80 % power; None: unknown.
+    """The smallest true `difference` in a primary outcome that has 80 % power; None if unknown.
 
-    `known` is what the settings of a phantom among the subjects make of the outcome: `subject`,
-    `difference`, and the `smallest` that can be found in a subject that varies as it does.
+    `known` has an entry for each phantom among the subjects: `subject`, its true `difference`, and
+    the `smallest` one detectable with its variation.
     """
 
     measure: str
@@ -79,17 +79,20 @@ class Detectable(Record):
     def __str__(self) -> str:
         what = f"{self.measure}, {self.arm} − {self.against}"
         if self.difference is None:
-            return f"{what}: what can be found is unknown, as phantoms show no spread there"
+            return f"{what}: power unknown, as simulated phantoms do not vary"
         if self.difference >= 1:
-            return f"{what}: {self.scenarios} scenarios find nothing with 80 % power; add scenarios"
+            return (
+                f"{what}: {self.scenarios} scenarios detect no difference with 80 % power; "
+                "add scenarios"
+            )
         found = (
-            f"{what}: {self.scenarios} scenarios find {self.difference:.2f} or more "
-            "with 80 % power (simulated on phantoms; a subject that varies more needs more)"
+            f"{what}: {self.scenarios} scenarios detect {self.difference:.2f} or more "
+            "with 80 % power (simulated with phantoms; a subject that varies more needs more)"
         )
         for each in self.known:
             will = abs(each["difference"]) >= (each["smallest"] or 1.0)
             shown = number(each["difference"], 2, sign=True)
-            seen = "will be found" if will else "is too little to be found"
+            seen = "will be detected" if will else "is too small to be detected"
             found += f"; {each['subject']} has {shown}, which {seen}"
         return found
 
@@ -98,9 +101,9 @@ Phantoms = Mapping[str, PhantomSubjectSettings]
 
 
 def detectable(plan: TrialPlan, phantoms: Phantoms | None = None) -> tuple[Detectable, ...]:
-    """What each declared outcome can find, and what it will show of `phantoms`, by name.
+    """The power of each declared outcome, and the true differences of `phantoms`, by name.
 
-    Free answers are beyond a phantom: then nothing.
+    Empty for scenarios with free answers, which a phantom can't give.
     """
     steps = [step for course in plan.courses for step in course.steps]
     if not plan.declared or not all(step.question.options for step in steps):
@@ -125,7 +128,7 @@ def detectable(plan: TrialPlan, phantoms: Phantoms | None = None) -> tuple[Detec
 
 
 def _smallest(differences: Sequence[float], plan: TrialPlan) -> float | None:
-    """What can be found where scenarios differ like this; None where they don't."""
+    """The smallest detectable difference given these; None if they don't vary."""
     spread = float(np.var(differences, ddof=1)) if len(differences) > 1 else 0.0
     if spread <= 0 or len(plan.courses) < 2:
         return None
@@ -139,7 +142,7 @@ def _simulate_differences(
     conditions: dict[str, str],
     settings: PhantomSubjectSettings,
 ) -> list[float]:
-    """The differences within the scenarios of the plan, of several phantoms alike."""
+    """The differences within scenarios, of `PHANTOMS` phantoms with the same settings."""
     differences: list[float] = []
     for seed in range(1, PHANTOMS + 1):
         subject = PhantomSubject(replace(settings, seed=settings.seed + seed))
@@ -158,7 +161,7 @@ def _simulate_differences(
             (each.arm, each.scenario): each.tallies[declared.measure].share for each in sessions
         }
         for course in plan.courses:
-            # Only where both arms had an occasion.
+            # Only scenarios in which both arms had an occasion.
             one, other = (values.get((arm, course.id)) for arm in pair)
             if one is not None and other is not None:
                 differences.append(one - other)
@@ -166,7 +169,7 @@ def _simulate_differences(
 
 
 def simulate_session(script: Script, subject: PhantomSubject, arm: str) -> Iterator[TrialRow]:
-    """One session of a phantom, through the script that a subject would get."""
+    """Simulate one session of a phantom."""
     scenario = script.course.id
     session = f"{arm}/{scenario}"
     answers: list[str] = []

@@ -1,8 +1,8 @@
-"""A trial as a kind of study: a subject is put through scenarios, under stress and without."""
+"""Trials as a kind of study: subjects go through scenarios, with and without stressors."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -60,7 +60,7 @@ from chimeralab.trial.trials import TrialRow
 
 LIVE_RESAMPLES = 300
 MAX_TRIALS_SHOWN = 200
-# One row per whole session and measure.
+# One row per complete session and measure.
 OUTCOME_COLUMNS: Columns = {
     "trajectory": str,
     "condition": str,
@@ -82,7 +82,6 @@ INDICES = {
 }
 
 
-@dataclass(frozen=True)
 class Trial(Kind):
     """Sessions of subjects: an arm is a condition, a scenario is a prompt."""
 
@@ -90,27 +89,27 @@ class Trial(Kind):
     units: ClassVar[Units] = Units("trial", "session", "arm", "scenario", "question")
     required: ClassVar[tuple[str, ...]] = trial_plan.REQUIRED
     tables: ClassVar[tuple[str, ...]] = trial_plan.TABLES
-    # A subject that gives the same short answer twice has not collapsed.
+    # A subject may give the same short answer twice without having collapsed.
     judged: ClassVar[bool] = False
     templates: ClassVar[str] = "chimeralab.trial"
 
     def read(
-        self, tables: Mapping[str, Any], beside: PartLoader, locked: Mapping[str, Any] | None
+        self, tables: Mapping[str, Any], loader: PartLoader, locked: Mapping[str, Any] | None
     ) -> Design:
-        extras = self.read_extras(tables, beside)
+        extras = self.read_extras(tables, loader)
         agents_named = read_named_tables(tables, "agents")
-        models = read_models(tables, beside, MODELS | SUBJECTS, needed=not agents_named)
-        models |= _read_agents(agents_named, models, beside)
-        able = {name: _abilities(name, models[name].part.settings, beside) for name in agents_named}
+        models = read_models(tables, loader, MODELS | SUBJECTS, needed=not agents_named)
+        models |= _read_agents(agents_named, models, loader)
+        able = {name: _abilities(name, models[name].part.settings, loader) for name in agents_named}
         kept = ((locked or {}).get("trial") or {}).get("courses", [])
         courses: tuple[Course, ...] = read_value(tuple[Course, ...], kept, "plan.lock courses")
-        speakers, prompts, rules, own = read_trial(tables, beside, able, courses)
+        speakers, prompts, rules, own = read_trial(tables, loader, able, courses)
         conditions = {name: Condition(each) for name, each in speakers.items()}
         return Design(models, conditions, rules, prompts, extras, own)
 
-    def read_extras(self, tables: Mapping[str, Any], beside: PartLoader) -> dict[str, Any]:
-        """A trial has its own outcomes, and nobody rates it: all of these are at their defaults."""
-        return read_extras({}, beside)
+    def read_extras(self, tables: Mapping[str, Any], loader: PartLoader) -> dict[str, Any]:
+        """The defaults: a trial has its own outcomes and is not rated."""
+        return read_extras({}, loader)
 
     def script(self, plan: Plan, condition: str, prompt: str, seed: int) -> SessionScript:
         own: TrialPlan = plan.own
@@ -127,14 +126,14 @@ class Trial(Kind):
     def open_agent(self, plan: Plan, name: str, folder: Path) -> Model:
         settings = plan.models[name].part.settings
         if plan.consent is None and hasattr(settings, "code"):
-            raise InputError("it is code, to be allowed with Study(path, allow_code=True)")
+            raise InputError("it is code; allow it with Study(path, allow_code=True)")
         return open_agent(settings, self.agents(plan)[name], folder)
 
     def finish_run(self, study: Study) -> None:
         count_sessions(study)
 
     def count_requests(self, plan: Plan, model: str) -> tuple[int, int, int]:
-        """Calls, prompt tokens and reply tokens of a subject's sessions, probes included."""
+        """The maximum calls, prompt tokens and reply tokens of a subject, probes included."""
         own = [talk for talk in plan_talks(plan) if talk.speakers[0].model == model]
         calls, prompt_bytes, answers_shown = max_requests(talk.script for talk in own)
         longest = max((talk.speakers[0].sampling.max_tokens for talk in own), default=0)
@@ -146,22 +145,22 @@ class Trial(Kind):
         return calls, prompt + system * calls, calls * longest
 
     def advise(self, plan: Plan) -> Iterator[str]:
-        """Answers that would be cut short or lost, and outcomes that nobody declared."""
+        """Warn of answers that would be truncated or lost, and of undeclared outcomes."""
         needed = estimate_tokens(plan.own.courses)
         speakers = {c.speakers[0].model: c.speakers[0] for c in plan.conditions.values()}
         for name, speaker in speakers.items():
             if speaker.sampling.max_tokens < needed:
                 yield (
-                    f"max_tokens = {speaker.sampling.max_tokens} may cut answers of {name} short; "
+                    f"max_tokens = {speaker.sampling.max_tokens} may truncate answers of {name}; "
                     f"leave it out of [sampling], or allow {needed}"
                 )
         if not plan.own.declared:
             yield (
-                "no [[outcomes.primary]]: what stressors are aimed at is primary, all of it; "
-                "declare what the trial is run for, and `check` says what it can find"
+                "no [[outcomes.primary]]: all effects on what stressors are aimed at are primary; "
+                "declare the outcomes of interest, and `check` estimates their power"
             )
         if not plan.own.answering.constrained:
-            yield "constrained = false in [answers]: replies that name no option will be lost"
+            yield "constrained = false in [answers]: replies that name no option are lost"
 
     def detectable(self, plan: Plan) -> tuple[Any, ...]:
         parts = {name: subject.part.settings for name, subject in plan.models.items()}
@@ -169,16 +168,16 @@ class Trial(Kind):
         return detectable(plan.own, phantoms)
 
     def recompute(self, study: Study, archive: Archive) -> Iterator[CheckResult]:
-        """Every trial scored again from its answers, and what parts of the user's own counted."""
+        """Score every trial again from its answers, and repeat the counts of custom parts."""
         scripts = (talk.script for talk in study.talks)
-        kept = Counter(filter(None, map(missing_code, scripts)))
-        some = "every trial" if not kept else "the trials of the other sessions"
+        skipped = Counter(filter(None, map(missing_code, scripts)))
+        some = "the trials of the other sessions" if skipped else "every trial"
         yield CheckResult(
             tuple(Finding(*found) for found in rescore(study, archive)),
             (f"{some}, scored again from its answers",),
             tuple(
                 f"not recomputed: the trials of {plural(n, 'session')} under a part of {code}"
-                for code, n in kept.items()
+                for code, n in skipped.items()
             ),
         )
         found, unchecked = recount(study)
@@ -209,32 +208,30 @@ class Trial(Kind):
     def name_numbers(
         self, study: Study, analysis: TrialAnalysis | None, decided: Any = None, **found: Any
     ) -> Iterator[Any]:
-        """The numbers of each arm of each subject, and what the stressors do to it."""
-        # Imported here: few commands need them.
-        from chimeralab.report.named_numbers import estimate_entries  # noqa: PLC0415
+        """The measures of each arm of each subject, and the effects."""
+        from chimeralab.report.named_numbers import estimate_entries  # noqa: PLC0415 - rarely needed
 
         if analysis is None:
             return
         counts = {"sessions": analysis.sessions, "scenarios": analysis.scenarios}
         for name, count in counts.items():
             yield ("count", name), count, f"{count:,}", f"{name} in the analysis"
+        show = partial(number, digits=3)
         for subject in analysis.subjects:
             who = subject.subject
             for arm in subject.arms:
                 cell = short(arm.arm)
                 for name, each in arm.measures.items():
                     what, estimate = f"{name} of {who} under {cell}", (each.value, each.interval)
-                    show = partial(number, digits=3)
                     yield from estimate_entries((name, who, cell), what, estimate, show)
             for effect in subject.effects:
-                name = effect.short_name
-                what = f"effect on {effect.measure} of {who}, {name}"
-                words = (effect.measure, who, name)
-                show = partial(number, digits=3, sign=True)
+                words = (effect.measure, who, effect.short_name)
+                what = f"effect on {effect.measure} of {who}, {effect.short_name}"
                 estimate = (effect.estimate, effect.interval)
-                yield from estimate_entries(("effect", *words), what, estimate, show)
-                corrected = p_value(effect.p_holm)
-                yield ("holm p", *words), effect.p_holm, corrected, f"Holm-corrected p, {what}"
+                signed = partial(show, sign=True)
+                yield from estimate_entries(("effect", *words), what, estimate, signed)
+                p = effect.p_holm
+                yield ("holm p", *words), p, p_value(p), f"Holm-corrected p, {what}"
 
     def report(self, study: Study, tell: Callable[[str], None], estimates: Estimates) -> Any:
         from chimeralab.trial.report.page import report_trial  # noqa: PLC0415 - draws charts
@@ -272,7 +269,7 @@ class Trial(Kind):
                 yield dict(zip(OUTCOME_COLUMNS, cells, strict=True))
 
     def live_results(self, study: Study) -> Mapping[str, Mapping[str, str]]:
-        """The metrics of each arm, with their intervals."""
+        """The metrics of each arm so far, with intervals."""
         arms: dict[str, list[TrialRow]] = {}
         for row in load_trials(study):
             arms.setdefault(str(row.arm), []).append(row)
@@ -290,7 +287,7 @@ class Trial(Kind):
         return found
 
     def show_talk(self, study: Study, talk: str, condition: str) -> Any:
-        """A session as the report shows it: asked, disturbed, answered, judged."""
+        """A session as in the report."""
         from chimeralab.trial.report.page import show_session  # noqa: PLC0415 - drawing is slow
 
         found = show_session(study, talk, condition, most=MAX_TRIALS_SHOWN)
@@ -298,14 +295,14 @@ class Trial(Kind):
 
 
 def _read_agents(
-    named: Mapping[str, Any], known: Mapping[str, Subject], beside: PartLoader
+    named: Mapping[str, Any], known: Mapping[str, Subject], loader: PartLoader
 ) -> dict[str, Subject]:
     found = {}
     for name, table in named.items():
         place = f"[agents.{name}]"
         if name in known:
-            raise InputError(f"{place} is a model already; give one of them another name")
-        subject = read_subject(AGENTS, table, place, beside, agents.SEAM)
+            raise InputError(f"{place}: a model already has this name; rename one of them")
+        subject = read_subject(AGENTS, table, place, loader, agents.SEAM)
         if not any(hasattr(subject.part.settings, each) for each in ("start", "open", "within")):
             raise InputError(
                 f"use = {subject.part.use!r} in {place} is not an agent; it needs a method "
@@ -315,22 +312,22 @@ def _read_agents(
     return found
 
 
-def _abilities(name: str, settings: Any, beside: PartLoader) -> tuple[str, ...]:
-    """What an agent can do. One that was locked is not asked: a finished study needs no code."""
+def _abilities(name: str, settings: Any, loader: PartLoader) -> tuple[str, ...]:
+    """The abilities of an agent, from the lock if there is one: reading a study runs no code."""
     for words, file in (
-        settings.code(beside.folder).items() if callable(getattr(settings, "code", None)) else ()
+        settings.code(loader.folder).items() if callable(getattr(settings, "code", None)) else ()
     ):
-        beside.take(words, file)
-    known = (beside.locked().get("trial") or {}).get("agents", {})
+        loader.take(words, file)
+    known = (loader.locked().get("trial") or {}).get("agents", {})
     place = f"[agents.{name}]"
     if name in known:
         return tuple(known[name])
-    if beside.consent is None and not hasattr(settings, "can"):
+    if loader.consent is None and not hasattr(settings, "can"):
         raise InputError(
             f"{place} is code, which this command does not run, and no lock or run describes it; "
             "`chimera lock STUDY --allow-code` does"
         )
-    return find_abilities(settings, beside.folder, place)
+    return find_abilities(settings, loader.folder, place)
 
 
 def analyse_trial(
@@ -340,9 +337,9 @@ def analyse_trial(
     seed: int = SEED,
     resamples: int = RESAMPLES,
 ) -> TrialAnalysis:
-    """Say what the whole sessions of a trial show: can it be judged, and what does each arm do?
+    """Analyse the complete sessions of a trial; see `TrialAnalysis`.
 
-    Estimates with other draws than the usual ones are not stored.
+    Estimates with a non-default seed or number of resamples are not stored.
     """
 
     def compute() -> TrialAnalysis:
@@ -357,6 +354,6 @@ def analyse_trial(
     names = {f"{type(each).__name__} {each}": each for each in (*plan.arms, *plan.custom_measures)}
     known = {"words": TRIAL, **names}
     stored = estimates or Estimates(study)
-    # Without its code, a stressor of the user's own can't say what is still known under it.
+    # Whether code may run matters: without it, a custom stressor can't check what it removed.
     found = stored.take(TrialAnalysis, compute, study.consent is not None, known=known)
     return replace(found, source=str(study.path))

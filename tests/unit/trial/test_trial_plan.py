@@ -246,9 +246,9 @@ def test_answers_fit_their_options_and_check_warns_where_they_may_not(make_study
     limits = {c.speakers[0].sampling.max_tokens for c in roomy.conditions.values()}
     assert limits == {estimate_tokens(roomy.own.courses)}
     assert min(limits) >= 24
-    assert not any("short" in advice for advice in forecast(roomy).advice)
+    assert not any("truncate" in advice for advice in forecast(roomy).advice)
     tight = make_study(SMALL, ("[scenarios]", "[sampling]\nmax_tokens = 6\n[scenarios]")).plan
-    assert any("max_tokens = 6 may cut" in advice for advice in forecast(tight).advice)
+    assert any("max_tokens = 6 may truncate" in advice for advice in forecast(tight).advice)
 
 
 def test_a_plan_says_what_becomes_of_a_reply_that_cannot_be_read(make_study):

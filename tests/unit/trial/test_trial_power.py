@@ -104,7 +104,7 @@ def test_more_scenarios_find_smaller_differences(make_study):
     assert [each.measure for each in few] == ["mci", "conformity_rate"]
     for small_trial, large_trial in zip(few, many, strict=True):
         assert small_trial.difference > large_trial.difference > 0
-        assert "9 scenarios find" in str(large_trial)
+        assert "9 scenarios detect" in str(large_trial)
     assert detectable(make_study(SMALL).plan.own) == ()
 
 
@@ -116,9 +116,9 @@ def test_what_is_set_in_a_phantom_is_found_where_it_is_large_enough(make_study):
     assert soft["difference"] > soft["smallest"] > 0
     assert abs(firm["difference"]) < 0.1
     of_firm, of_soft = str(found).split("; ")[-2:]
-    assert of_soft == f"soft has +{soft['difference']:.2f}, which will be found"
+    assert of_soft == f"soft has +{soft['difference']:.2f}, which will be detected"
     assert of_firm.startswith("firm has")
-    assert of_firm.endswith("is too little to be found")
+    assert of_firm.endswith("is too small to be detected")
 
 
 def test_a_cell_whose_dose_was_not_delivered_leaves_the_factorial_with_a_reason(undeclared):
