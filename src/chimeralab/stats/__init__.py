@@ -1,4 +1,4 @@
 """Statistics as pure functions: arrays in, numbers out, randomness passed in as ``rng``.
 
-What can't be computed is None, and the record that holds it says why under ``reasons``.
+An undefined number is None, and its record gives the reason under ``reasons``.
 """

@@ -1,8 +1,8 @@
 """Agreement of two raters, with intervals for kappa: Wald, score, and bootstrap over items.
 
-At high kappa and lopsided labels the Wald interval is too short and its lower bound too high; the
-score interval takes the variance at each candidate kappa, as Wilson does for a proportion, and
-keeps its level. ``benchmarks/validity/kappa_coverage.py`` prints the coverage of all three.
+At high kappa and unbalanced labels the Wald interval is too short and its lower bound too high. The
+score interval uses the variance at each candidate kappa, as Wilson's does for a proportion, and
+keeps its level: ``benchmarks/validity/kappa_coverage.py`` prints the coverage of all three.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ class Table2x2:
 
 
 def label_column(labels: Labels, name: str) -> Floats:
-    """Labels as 0.0, 1.0 or NaN for missing; refuses every other value.
+    """Labels as 0.0, 1.0 or NaN for missing; any other value is refused.
 
     >>> label_column([1, None, 0], "first rater")
     array([ 1., nan,  0.])
@@ -62,7 +62,7 @@ def label_column(labels: Labels, name: str) -> Floats:
 
 
 def cell_rows(first: Labels, second: Labels) -> Floats:
-    """One row an item, a 1 in its cell of the table; a pair with a missing label is all zero.
+    """A row per item with a 1 in its cell of the table; all zero if a label is missing.
 
     >>> cell_rows([1, 1, None], [1, 0, 1])
     array([[1., 0., 0., 0.],
@@ -76,7 +76,7 @@ def cell_rows(first: Labels, second: Labels) -> Floats:
 
 
 def tabulate(first: Labels, second: Labels) -> Table2x2:
-    """Count the pairs that carry both labels.
+    """Count the pairs with both labels.
 
     >>> tabulate([1, 1, 0, None], [1, 0, 0, 1])
     Table2x2(both=1, first_only=1, second_only=0, neither=1)
@@ -94,7 +94,7 @@ def raw_agreement(table: Table2x2) -> float | None:
 
 
 def expected_agreement(table: Table2x2) -> float | None:
-    """Agreement to expect by chance from the two raters' own margins (Cohen 1960).
+    """Agreement expected by chance from the raters' margins (Cohen 1960).
 
     >>> round(expected_agreement(Table2x2(157, 7, 6, 10)), 4)
     0.8335
@@ -105,7 +105,7 @@ def expected_agreement(table: Table2x2) -> float | None:
 
 
 def kappas(tables: ArrayLike) -> Floats:
-    """Cohen's kappa of many tables at once, one in each row of four; NaN when undefined.
+    """Cohen's kappa of many tables, four counts a row; NaN if undefined.
 
     >>> kappas([[157, 7, 6, 10], [45, 0, 0, 0]]).round(4)
     array([0.5663,    nan])
@@ -135,7 +135,7 @@ def kappa_max(table: Table2x2) -> float | None:
 
 
 def pabak(table: Table2x2) -> float | None:
-    """Kappa as it would be with balanced labels and no bias: 2 x agreement - 1 (Byrt 1993).
+    """Prevalence- and bias-adjusted kappa: 2 x agreement - 1 (Byrt 1993).
 
     >>> round(pabak(Table2x2(157, 7, 6, 10)), 4)
     0.8556
@@ -154,7 +154,7 @@ def prevalence(table: Table2x2) -> float | None:
 
 
 def prevalence_index(table: Table2x2) -> float | None:
-    """Both-1 share minus both-0 share: how lopsided the labels are (Byrt 1993).
+    """Share of both-1 minus share of both-0: how unbalanced the labels are (Byrt 1993).
 
     >>> round(prevalence_index(Table2x2(157, 7, 6, 10)), 4)
     0.8167
@@ -190,7 +190,7 @@ def negative_agreement(table: Table2x2) -> float | None:
 
 
 def gwet_ac1(table: Table2x2) -> float | None:
-    """Agreement beyond chance that stays stable under lopsided labels (Gwet 2008).
+    """Agreement beyond chance that is stable under unbalanced labels (Gwet 2008).
 
     >>> round(gwet_ac1(Table2x2(157, 7, 6, 10)), 4)
     0.9133
@@ -239,7 +239,7 @@ def kappa_standard_error(table: Table2x2) -> float | None:
 
 
 def kappa_wald(table: Table2x2, level: float = 0.95) -> Interval | None:
-    """Kappa plus and minus its standard error; None when undefined or when agreement is perfect.
+    """Wald interval of kappa; None if undefined or if agreement is perfect.
 
     Perfect agreement has an estimated error of 0, which would claim certainty from any sample.
 
@@ -253,7 +253,7 @@ def kappa_wald(table: Table2x2, level: float = 0.95) -> Interval | None:
 
 
 def kappa_variance(kappa: float, prevalence: float) -> float:
-    """Variance of kappa for one item when both raters say 1 equally often (Fleiss et al. 1969).
+    """Variance of kappa per item if both raters have the same prevalence (Fleiss et al. 1969).
 
     >>> round(kappa_variance(0.9, 0.5), 4)
     0.19
@@ -263,7 +263,7 @@ def kappa_variance(kappa: float, prevalence: float) -> float:
 
 
 def kappa_score(table: Table2x2, level: float = 0.95) -> Interval | None:
-    """All kappas that a score test with the table's mean prevalence would not reject.
+    """The kappas that a score test at the table's mean prevalence does not reject.
 
     >>> tuple(round(bound, 4) for bound in kappa_score(Table2x2(157, 7, 6, 10)))
     (0.3411, 0.7405)
@@ -282,9 +282,9 @@ def kappa_score(table: Table2x2, level: float = 0.95) -> Interval | None:
 def kappa_bootstrap(
     table: Table2x2, *, rng: np.random.Generator, resamples: int = 100_000
 ) -> Floats:
-    """Kappa over resampled items: tables are drawn whole, not item by item.
+    """Kappa of tables drawn from the multinomial distribution of the items.
 
-    Kappa takes few distinct values near its bounds, so they settle only over many resamples.
+    Kappa takes few distinct values near its bounds, so that they need many resamples to settle.
 
     >>> draws = kappa_bootstrap(Table2x2(157, 7, 6, 10), rng=np.random.default_rng(0))
     >>> draws.mean().round(2)
@@ -296,7 +296,7 @@ def kappa_bootstrap(
 
 
 def is_perfect(table: Table2x2) -> bool:
-    """True when the raters differ on no item.
+    """Whether the raters agree on every item.
 
     >>> is_perfect(Table2x2(20, 0, 0, 5))
     True

@@ -1,4 +1,4 @@
-"""Columns as the statistics want them: finite numbers, labels as codes, None where undefined."""
+"""Columns for statistics: finite numbers, labels as codes, None where undefined."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ Integers = NDArray[np.intp]
 
 
 def finite(values: ArrayLike, name: str) -> Floats:
-    """The values as floats; refuses anything that is not a finite number.
+    """Convert values to floats; refuse anything that is not a finite number.
 
     >>> finite([1, 2.5], "rate")
     array([1. , 2.5])
@@ -30,7 +30,7 @@ def finite(values: ArrayLike, name: str) -> Floats:
 
 
 def encode(labels: Sequence[Any] | NDArray[Any]) -> tuple[tuple[Any, ...], Integers]:
-    """The sorted names of the labels, and each label as its position among them.
+    """Encode labels as positions among their sorted distinct values.
 
     >>> encode(["b", "a", "b"])
     (('a', 'b'), array([1, 0, 1]))
@@ -38,12 +38,12 @@ def encode(labels: Sequence[Any] | NDArray[Any]) -> tuple[tuple[Any, ...], Integ
     try:
         names, codes = np.unique(np.asarray(labels), return_inverse=True)
     except TypeError:
-        raise InputError("labels must all be given, and all of one kind") from None
+        raise InputError("labels must all be present and of one type") from None
     return tuple(names.tolist()), codes.astype(np.intp).ravel()
 
 
 def same_length(**columns: Sequence[Any] | NDArray[Any] | None) -> int:
-    """The number of rows that all given columns share; refuses columns that differ.
+    """The common length of the given columns; refuse columns that differ.
 
     >>> same_length(rate=[0.1, 0.2], seed=["a", "b"], weight=None)
     2
@@ -56,7 +56,7 @@ def same_length(**columns: Sequence[Any] | NDArray[Any] | None) -> int:
 
 
 def optional(value: float) -> float | None:
-    """A plain float, or None where the arithmetic says NaN.
+    """A plain float, None for NaN.
 
     >>> optional(np.float64(0.5)), optional(float("nan"))
     (0.5, None)

@@ -1,4 +1,4 @@
-"""Does stated confidence match being right? Answers counted by level, for many samples at once."""
+"""Calibration of stated confidence, for many samples at once."""
 
 import numpy as np
 

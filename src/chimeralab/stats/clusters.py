@@ -1,7 +1,7 @@
-"""Runs in clusters: repeats of one prompt are one cluster and tell less than they count.
+"""Clustered runs: repeats of one prompt are not independent.
 
-One cell holds the repeats of one prompt under one condition. Means, and shares with an interval
-that keeps to 0..1, allow for clusters and weights.
+A cell has the repeats of one prompt under one condition. Means and shares allow for clusters, and
+shares for weights too.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Cells:
     squares: Floats
 
     def columns(self, conditions: Sequence[Any]) -> "Cells":
-        """These conditions only, in this order, and the clusters that have a run under each.
+        """Select conditions, in this order, and the clusters that have a run under each.
 
         >>> cells = cells_of([1.0, 2.0, 3.0], ["A", "B", "A"], ["x", "x", "y"])
         >>> cells.columns(["B", "A"]).means
@@ -70,7 +70,7 @@ class Cells:
 
 
 def cells_of(values: ArrayLike, conditions: Column, clusters: Column) -> Cells:
-    """Sort the values into cells.
+    """Tabulate values by cluster and condition.
 
     >>> cells_of([1.0, 2.0, 6.0], ["A", "B", "A"], ["x", "x", "x"]).means
     array([[3.5, 2. ]])
@@ -95,10 +95,10 @@ def cells_of(values: ArrayLike, conditions: Column, clusters: Column) -> Cells:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMean:
-    """A mean, and how far the clusters let it be trusted; what the clusters can't tell is None.
+    """A mean with its cluster-robust standard error; None for what the clusters can't estimate.
 
-    ``se_ratio`` is the naive standard error over the clustered one: below 1, an analysis that
-    treats the rows as independent claims too much.
+    ``se_ratio`` is the naive standard error over the clustered one; below 1, an analysis that
+    treats the rows as independent overclaims.
     """
 
     n: int
@@ -111,7 +111,7 @@ class ClusterMean:
     interval: Interval | None
 
     def share_interval(self, level: float = 0.95) -> Interval | None:
-        """The interval of a mean of shares, between 0 and 1; there is none without a spread."""
+        """The interval of a mean of shares, within 0 and 1; None without a standard error."""
         if not self.standard_error:
             return None
         return share_interval(self.mean, self.standard_error, self.clusters - 1, level)
@@ -145,9 +145,9 @@ def cluster_mean(values: ArrayLike, clusters: Column, level: float = 0.95) -> Cl
 
 
 def intraclass_correlation(values: ArrayLike, clusters: Column) -> float | None:
-    """How similar the rows of one cluster are, from one-way analysis of variance (Fisher 1925).
+    """The intraclass correlation from one-way analysis of variance (Fisher 1925).
 
-    None without two clusters, without a repeat, or when nothing varies.
+    None without two clusters or a repeat, or if nothing varies.
 
     >>> round(intraclass_correlation([0.1, 0.3, 0.6, 0.8], ["a", "a", "b", "b"]), 4)
     0.8519
@@ -164,7 +164,7 @@ def intraclass_correlation(values: ArrayLike, clusters: Column) -> float | None:
 
 
 def design_effect(icc: float, cluster_size: float) -> float:
-    """By how much clustering inflates the variance of a mean (Kish 1965).
+    """The factor by which clustering inflates the variance of a mean (Kish 1965).
 
     >>> round(design_effect(0.307, 5), 3)
     2.228
@@ -200,9 +200,9 @@ def mean_bootstrap_t(
     resamples: int = 10_000,
     level: float = 0.95,
 ) -> Interval | None:
-    """Interval of the mean from the resampled t statistic, which follows skewness (Efron 1981).
+    """Bootstrap-t interval of the mean, which allows for skewness (Efron 1981).
 
-    A resample in which the clusters do not differ has no t statistic and is left out.
+    A resample without differing clusters has no t statistic and is left out.
 
     >>> rng, values = np.random.default_rng(1), [0.0, 0.1, 0.2, 0.3, 0.5, 0.9]
     >>> interval = mean_bootstrap_t(values, [1, 2, 3, 4, 5, 6], rng=rng)
@@ -215,11 +215,11 @@ def mean_bootstrap_t(
         return None
     sums = cluster_totals(np.column_stack([column - mean, np.ones(len(column))]), code)
 
-    def reflected(totals: Floats) -> Floats:
+    def t_bound(totals: Floats) -> Floats:
         return mean - error * _t_statistics(totals, len(sums))
 
     products = np.column_stack([sums, sums[:, 0] ** 2, sums[:, 0] * sums[:, 1], sums[:, 1] ** 2])
-    return percentile_interval(bootstrap(products, reflected, rng=rng, resamples=resamples), level)
+    return percentile_interval(bootstrap(products, t_bound, rng=rng, resamples=resamples), level)
 
 
 def quotient(totals: Floats) -> Floats:
@@ -236,7 +236,7 @@ def _t_statistics(totals: Floats, groups: int) -> Floats:
     s, n, ss, sn, nn = totals.T
     mean = s / n
     squares = np.maximum(ss - 2 * mean * sn + mean**2 * nn, 0)
-    # What rounding leaves of identical clusters is not spread.
+    # Identical clusters differ by rounding only.
     squares[squares < 1e-12 * ss] = 0
     return ratios(s, np.sqrt(squares * groups / (groups - 1)))
 
@@ -252,7 +252,7 @@ def _clustered_error(column: Floats, code: Integers) -> float | None:
 
 
 def _typical_size(code: Integers) -> float:
-    """The cluster size that stands for unequal ones in analysis of variance."""
+    """The equivalent size of unequal clusters in analysis of variance."""
     sizes = np.bincount(code)
     if len(sizes) < 2:
         return float(sizes.sum())
@@ -268,7 +268,7 @@ def _columns(values: ArrayLike, clusters: Column) -> tuple[Floats, Integers]:
 
 @dataclass(frozen=True, slots=True)
 class Proportion:
-    """Hits among the rows that could be hits; None where there are none to tell from."""
+    """A share of hits with its interval; None without rows."""
 
     value: float | None
     hits: int
@@ -281,8 +281,8 @@ def share(
 ) -> Proportion:
     """Share of hits with a Wilson interval on the effective number of rows.
 
-    Clusters and weights shrink that number to what would give the same standard error (Korn,
-    Graubard 1998); without them it is the number of rows.
+    Clusters and weights reduce the number of rows to the one with the same standard error (Korn,
+    Graubard 1998).
 
     >>> result = share(np.array([1, 1, 0, 0]), np.array([1, 1, 1, 0]))
     >>> tuple(round(bound, 4) for bound in result.interval)
@@ -299,7 +299,7 @@ def share(
     spread = jackknife(totals, quotient, strata)
     if spread.df < 1:
         return Proportion(value, count, n, None)
-    # Without a single differing row the spread is unknown: each unit then counts as one row.
+    # If no row differs, the spread is unknown, and each unit counts as one row.
     error = spread.standard_error
     alike = value * (1 - value) / error**2 if error else effective_units(totals[:, 1])
     small_sample = (normal_quantile(level) / t_quantile(spread.df, level)) ** 2

@@ -1,4 +1,4 @@
-"""Differences between conditions within clusters, and whether their order holds in each."""
+"""Contrasts of conditions within clusters, and the stability of their order."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -44,7 +44,7 @@ def differences(cells: Cells, weights: Weights) -> Floats:
         names = ", ".join(map(str, weights))
         raise InputError(f"conditions {names}: no cluster has a run under all of them")
     change = used.means @ finite(list(weights.values()), "weights")
-    # Without the last digits, which are noise: nothing must not look like a steady little.
+    # Drop rounding noise, so that no difference does not look like a tiny constant one.
     return np.round(change, DIGITS) + 0.0
 
 
@@ -69,7 +69,7 @@ def contrast_bootstrap(
 
 
 def naive_contrast(cells: Cells, weights: Weights) -> Estimate | None:
-    """The same sum as if every run were independent (Welch 1947); None when no condition varies.
+    """The contrast with every run as independent (Welch 1947); None if no condition varies.
 
     >>> from chimeralab.stats.clusters import cells_of
     >>> cells = cells_of([5.0, 3.0, 6.0, 2.0, 9.0, 3.0], ["B", "A"] * 3, [1, 1, 2, 2, 3, 3])
@@ -106,7 +106,7 @@ def independent_sum(*parts: Estimate) -> Estimate:
 
 
 def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """P-values adjusted for having asked several questions (Holm 1979); None stays None.
+    """P-values adjusted for multiple comparisons (Holm 1979); None stays None.
 
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
@@ -122,11 +122,10 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
 
 
 def rank_stability(cells: Cells, order: Sequence[Any]) -> tuple[int, int, int]:
-    """In how many clusters the order holds strictly, holds but for ties, or is inverted somewhere.
+    """In how many clusters the order of means is strict, has ties only, or is inverted somewhere.
 
-    The condition means should fall in the stated order, largest first; clusters that lack one are
-    left out. Give cells by prompt for stability over prompts, cells by bucket for that over
-    buckets.
+    The order is largest first; clusters that lack a condition are left out. Clusters are prompts or
+    buckets, as in the cells.
 
     >>> from chimeralab.stats.clusters import cells_of
     >>> cells = cells_of([3, 2, 1, 2, 2, 2], ["B", "A"] * 3, ["x", "x", "y", "y", "z", "z"])
@@ -134,5 +133,5 @@ def rank_stability(cells: Cells, order: Sequence[Any]) -> tuple[int, int, int]:
     (1, 1, 1)
     """
     steps = np.diff(cells.columns(order).means, axis=1)
-    held, inverted = (steps < 0).all(axis=1), (steps > 0).any(axis=1)
-    return int(held.sum()), int((~held & ~inverted).sum()), int(inverted.sum())
+    strict, inverted = (steps < 0).all(axis=1), (steps > 0).any(axis=1)
+    return int(strict.sum()), int((~strict & ~inverted).sum()), int(inverted.sum())

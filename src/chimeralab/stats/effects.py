@@ -1,7 +1,7 @@
-"""Contrasts: weighted sums of groups, taken within each unit and then averaged over units.
+"""Contrasts: weighted sums of groups within each unit, averaged over units.
 
-The conditions of self-play and the arms of a trial are compared by the same code, in one record
-that carries its words and its key.
+Conditions of self-play and arms of a trial are compared by the same code; a vocabulary says what
+the parts are called.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from chimeralab.stats.intervals import Interval
 
 
 class ArmKey(str):
-    """The name of a condition that knows whose it is, and what it is where that is clear.
+    """The name of a condition with its subject and arm.
 
     >>> key = ArmKey("y.sham", subject="y", arm="sham")
     >>> key, key.arm, key == "y.sham"
@@ -41,7 +41,7 @@ Role = Literal["primary", "exploratory"]
 
 
 class Vocabulary(NamedTuple):
-    """What the parts of a contrast are called, and the names of its fields in JSON."""
+    """What the parts of a contrast are called, in sentences and as JSON fields."""
 
     group: str
     unit: str
@@ -96,11 +96,11 @@ TRIAL = Vocabulary(
 
 @dataclass(frozen=True, slots=True)
 class ContrastSpec:
-    """A weighted sum of groups that is asked for.
+    """A contrast to estimate: a weighted sum of groups.
 
-    `title` names one that is more than a difference of two sides, such as a slope over a dose;
-    `about` are the stressors that it is about, `dosed` the key whose slope it is, and `aims` the
-    measures that these stressors are aimed at.
+    `title` names one that is not a difference of two sides, such as a slope over a dose. `about`
+    are its stressors, `dosed` is the key whose slope it is, and `aims` are the measures that its
+    stressors target.
     """
 
     weights: Weights
@@ -111,23 +111,23 @@ class ContrastSpec:
 
     @property
     def name(self) -> str:
-        """The whole name, groups as the store calls them."""
+        """The full name, with groups as they are stored."""
         return self.title or " − ".join(sides(self.weights))
 
     @property
     def short_name(self) -> str:
-        """The name where it is clear which subject is meant."""
+        """The name without the subject."""
         return self.title or " − ".join(sides(self.weights, short))
 
 
 @dataclass(frozen=True, slots=True)
 class Effect(Record):
-    """A contrast as it was found; `p_holm` is Holm-corrected over all contrasts of its `role`.
+    """An estimated contrast; `p_holm` is Holm-corrected over all contrasts of its `role`.
 
     ``p`` comes from a t test over units, ``permutation_p`` from exchanging the sides within units,
-    ``naive_p`` from taking every observation for independent. ``se_ratio`` is the naive standard
-    error over the clustered one. ``left_out`` counts units that lack an observation on one side.
-    ``reasons`` say why a number is None.
+    ``naive_p`` treats every observation as independent. ``se_ratio`` is the naive standard error
+    over the clustered one. ``left_out`` counts units that lack an observation on one side.
+    ``reasons`` explain the numbers that are None.
     """
 
     asked: ContrastSpec
@@ -172,12 +172,12 @@ class Effect(Record):
 
     @property
     def marked_name(self) -> str:
-        """What is compared, marked where it was declared as primary."""
+        """What is compared, marked if declared as primary."""
         return f"{self.a} − {self.b}{' (primary)' if self.role == 'primary' else ''}"
 
     @property
     def reason(self) -> str | None:
-        """Why there is no p, or what to know about it."""
+        """Why there is no p-value, or a caveat about it."""
         return self.reasons.get("p")
 
     def as_dict(self) -> dict[str, Any]:
@@ -202,7 +202,7 @@ TESTED = ("interval", "bootstrap", "p", "p_holm", "permutation_p")
 
 
 def short(group: str) -> str:
-    """A group where it is clear which subject is meant.
+    """The name of a group without its subject.
 
     >>> short(ArmKey("y.conformity", subject="y", arm="conformity")), short("HOMO")
     ('conformity', 'HOMO')
@@ -211,7 +211,7 @@ def short(group: str) -> str:
 
 
 def sides(weights: Weights, named: Callable[[str], str] = str) -> tuple[str, str]:
-    """What is compared with what, in words.
+    """Describe the two sides of a contrast.
 
     >>> sides({"ROT": 1.0, "A": -1 / 3, "B": -2 / 3})
     ('ROT', '1/3 A + 2/3 B')
@@ -233,7 +233,7 @@ def sides(weights: Weights, named: Callable[[str], str] = str) -> tuple[str, str
 
 
 def list_pairs(order: Sequence[str]) -> list[ContrastSpec]:
-    """Every pair, the earlier in the order minus the later.
+    """Every pair of groups, earlier minus later.
 
     >>> [asked.weights for asked in list_pairs(["B", "A"])]
     [{'B': 1.0, 'A': -1.0}]
@@ -242,14 +242,14 @@ def list_pairs(order: Sequence[str]) -> list[ContrastSpec]:
 
 
 def empty_effect(asked: ContrastSpec, words: Vocabulary, measure: str, reason: str) -> Effect:
-    """A contrast that can't be estimated, with the reason at every number."""
+    """A contrast that can't be estimated, with the reason for every number."""
     return Effect(asked, words, measure, reasons=dict.fromkeys(NUMBERS, reason))
 
 
 def estimate_contrast(
     cells: Cells, asked: ContrastSpec, words: Vocabulary, measure: str, level: float = 0.95
 ) -> Effect:
-    """One contrast with a t test over units, before it is corrected or resampled."""
+    """Estimate a contrast with a t test over units, uncorrected and not resampled."""
     absent = [name for name in asked.weights if name not in cells.conditions]
     if absent:
         reason = f"no {words.observation} under {', '.join(absent)}"
@@ -286,45 +286,39 @@ def estimate_contrast(
 
 
 def correct_with_holm(family: Sequence[Effect]) -> tuple[Effect, ...]:
-    """Effects that are asked together, their p-values corrected together."""
+    """Correct the p-values of a family of effects together (Holm 1979)."""
     corrected = holm([each.p for each in family])
     return tuple(replace(each, p_holm=p) for each, p in zip(family, corrected, strict=True))
 
 
-# The measure, the weights with the first condition on the plus side, and p, which tells apart
-# what is compared on other runs.
+# The measure, the weights with the first condition positive, and p, which differs between sets of
+# runs.
 Key = tuple[str, frozenset[tuple[str, float]], float | None]
 
 
 def key_of(effect: Effect) -> Key:
-    """What a comparison is, whichever side is written first."""
+    """The identity of a comparison, whichever side comes first."""
     sign = 1 if effect.weights[min(effect.weights)] > 0 else -1
     weights = frozenset((name, round(sign * w, 9)) for name, w in effect.weights.items())
     return effect.measure, weights, None if effect.p is None else round(effect.p, 9)
 
 
 def deduplicate_effects(primary: Iterable[Effect], others: Iterable[Effect]) -> Iterator[Effect]:
-    """Every comparison with its role and one sign, that of its first place; primary ones first.
-
-    Of others, those on the same weights as a primary one of the same measure are the same.
-    """
-    seen: set[Key] = set()
-    listed: tuple[tuple[Role, Iterable[Effect]], ...] = (
+    """Yield every comparison once, with its role; primary ones first."""
+    known: set[Key] = set()
+    by_role: tuple[tuple[Role, Iterable[Effect]], ...] = (
         ("primary", primary),
         ("exploratory", others),
     )
-    for role, effects in listed:
+    for role, effects in by_role:
         for effect in effects:
-            if key_of(effect) not in seen:
-                seen.add(key_of(effect))
+            if key_of(effect) not in known:
+                known.add(key_of(effect))
                 yield replace(effect, role=role)
 
 
 class Family:
-    """Holm-corrected p-values by what is compared: one family per role.
-
-    Self-play declares roles in its plan. In a trial, what a stressor is aimed at is primary.
-    """
+    """Holm-corrected p-values by comparison, with one family per role."""
 
     def __init__(self, listed: Sequence[Effect]) -> None:
         self._corrected: dict[Key, dict[str, Any]] = {}

@@ -1,7 +1,7 @@
-"""Confidence intervals and tests with a closed form, and the distributions that they need.
+"""Closed-form confidence intervals and tests, and the distributions they need.
 
-The distributions are plain Python, since a light install has no scipy; they agree with scipy to
-nine digits and more, which the tests compare.
+The distributions are plain Python, since a light install has no scipy; the tests compare them with
+scipy to nine digits.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number with its standard error, which is None where the sample tells of no spread.
+    """An estimate with its standard error, None if the sample has no spread to estimate it from.
 
     ``df`` are the degrees of freedom of the error; ``reason`` says why something is missing.
     """
@@ -39,14 +39,14 @@ class Estimate:
     reason: str | None = None
 
     def interval(self, level: float = 0.95) -> Interval | None:
-        """The t interval; None without a spread, which would make it look exact."""
+        """The t interval; None without a standard error."""
         if self.value is None or not self.standard_error:
             return None
         return t_interval(self.value, self.standard_error, self.df, level)
 
     @property
     def p(self) -> float | None:
-        """Two-sided p of the number against zero.
+        """Two-sided p-value against zero.
 
         >>> round(Estimate(0.25, 0.1, df=35).p, 4)
         0.0173
@@ -56,14 +56,14 @@ class Estimate:
         return 2 * student_sf(abs(self.value) / self.standard_error, self.df)
 
     def se_ratio(self, naive: "Estimate | None") -> float | None:
-        """The standard error of a naive analysis over this one: below 1, it claims too much."""
+        """The naive standard error over this one; below 1, the naive analysis overclaims."""
         if naive is None or not naive.standard_error or not self.standard_error:
             return None
         return naive.standard_error / self.standard_error
 
 
 def normal_quantile(level: float = 0.95) -> float:
-    """How many standard errors a two-sided normal interval reaches to each side.
+    """The two-sided normal quantile: half the width of an interval in standard errors.
 
     >>> round(normal_quantile(0.95), 4)
     1.96
@@ -72,7 +72,7 @@ def normal_quantile(level: float = 0.95) -> float:
 
 
 def t_quantile(df: float, level: float = 0.95) -> float:
-    """The same for Student's t with ``df`` degrees of freedom.
+    """The two-sided quantile of Student's t with ``df`` degrees of freedom.
 
     >>> round(t_quantile(35), 4)
     2.0301
@@ -103,9 +103,9 @@ def t_interval(estimate: float, standard_error: float, df: float, level: float =
 def share_interval(
     share: float, standard_error: float, df: float, level: float = 0.95
 ) -> Interval | None:
-    """Student's t interval of a mean share, taken on the scale of its log odds: it stays in range.
+    """Student's t interval of a mean share on the log-odds scale, so that it stays within 0 and 1.
 
-    The standard error is carried over by the delta method. A share of 0 or 1 has no log odds.
+    The standard error is transformed by the delta method. A share of 0 or 1 has no log odds.
 
     >>> found = share_interval(0.05, 0.03, df=11)
     >>> round(found.low, 3), round(found.high, 3)
@@ -118,7 +118,7 @@ def share_interval(
 
 
 def percentile_interval(draws: Floats, level: float = 0.95) -> Interval | None:
-    """The central ``level`` share of the draws that are defined; None where none is.
+    """The central ``level`` share of the defined draws; None if there are none.
 
     >>> percentile_interval(np.array([0.0, 40.0, np.nan]))
     Interval(low=1.0, high=39.0)
@@ -131,22 +131,22 @@ def percentile_interval(draws: Floats, level: float = 0.95) -> Interval | None:
     return Interval(float(low), float(high))
 
 
-# Fewer clusters can't be resampled in enough ways, however wide the percentiles are taken: the
-# interval of four covers 89 % instead of 95 %.
+# Fewer clusters have too few distinct resamples, whatever the level: with four, a 95 % interval
+# covers 89 %.
 MIN_CLUSTERS = 5
 
 
 def expand_level(clusters: int, level: float = 0.95) -> float:
-    """The level to ask of a percentile interval so that over few clusters it covers ``level``.
+    """The nominal level at which a percentile interval over few clusters covers ``level``.
 
-    Resampled means of n clusters spread too little by (n - 1) / n, and know nothing of Student's t;
-    asking for more of them makes up for both (Hesterberg 2015, the expanded percentile interval).
+    Resampled means of n clusters have a variance too small by (n - 1) / n, and ignore Student's t;
+    a higher level makes up for both (Hesterberg 2015, the expanded percentile interval).
 
     >>> [round(expand_level(n), 4) for n in (6, 12, 1000)]
     [0.9951, 0.9785, 0.9504]
     """
     reach = (clusters / (clusters - 1)) ** 0.5 * t_quantile(clusters - 1, level)
-    # Two clusters would ask for all draws and more: then it is the range of the draws.
+    # With two clusters the level would reach 1: take the range of the draws.
     return min(2 * NORMAL.cdf(reach) - 1, 1 - 1e-9)
 
 
@@ -168,9 +168,9 @@ def wilson(successes: float, n: float, level: float = 0.95) -> Interval:
 
 
 def mcnemar_exact(first_only: int, second_only: int) -> float | None:
-    """Two-sided exact p that two paired yes/no answers differ; None without a differing pair.
+    """Two-sided exact p-value for paired yes/no answers; None if no pair differs.
 
-    Source: McNemar 1947, with the binomial distribution in place of chi-square.
+    McNemar 1947, with the binomial distribution instead of chi-square.
 
     >>> round(mcnemar_exact(7, 1), 4)
     0.0703
@@ -184,14 +184,14 @@ def mcnemar_exact(first_only: int, second_only: int) -> float | None:
 
 def _upper_tail(level: float) -> float:
     if not 0 < level < 1:
-        raise InputError(f"level {level}: a confidence level lies between 0 and 1, such as 0.95")
+        raise InputError(f"level {level}: expected a number between 0 and 1, such as 0.95")
     return (1 + level) / 2
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
-    """Chance that a beta variable is below ``x``: the regularised incomplete beta function.
+    """The beta distribution function, which is the regularised incomplete beta function.
 
-    The continued fraction is evaluated by Lentz's method (DLMF 8.17.22); it converges fast on one
+    The continued fraction (DLMF 8.17.22) is evaluated by Lentz's method; it converges fast on one
     side of the mean, and the other side follows by symmetry.
 
     >>> round(beta_cdf(0.5, 2, 3), 4)
@@ -217,7 +217,7 @@ def beta_cdf(x: float, a: float, b: float) -> float:
 
 
 def student_sf(t: float, df: float) -> float:
-    """Chance that Student's t with ``df`` degrees of freedom is above ``t``.
+    """The survival function of Student's t with ``df`` degrees of freedom.
 
     >>> round(student_sf(2.0301, 35), 4)
     0.025
@@ -225,7 +225,7 @@ def student_sf(t: float, df: float) -> float:
     if isinf(df):
         return NORMAL.cdf(-t)
     square = t * t
-    if square < 1:  # each half of the way is taken from the end where no digits are lost
+    if square < 1:  # from the side that does not cancel
         beyond = (1 - beta_cdf(square / (df + square), 0.5, df / 2)) / 2
     else:
         beyond = beta_cdf(df / (df + square), df / 2, 0.5) / 2
@@ -234,10 +234,10 @@ def student_sf(t: float, df: float) -> float:
 
 @lru_cache(4096)
 def student_quantile(above: float, df: float) -> float:
-    """The value that Student's t exceeds with the chance ``above``, at most a half.
+    """The value that Student's t exceeds with probability ``above``, at most a half.
 
-    Newton's steps from the normal quantile, which is too small, rise towards it and never pass it,
-    as the distribution function is concave there.
+    Newton steps from the normal quantile, which is too small, rise to it monotonically, since the
+    distribution function is concave there.
 
     >>> round(student_quantile(0.025, 35), 4)
     2.0301

@@ -1,7 +1,6 @@
-"""Everything about the agreement of two raters in one record, undefined entries with a reason.
+"""The agreement of two raters in one record, with a reason for every undefined number.
 
-A detector judged by a rater is such a pair, too: how often it finds what is there, and stays
-silent when not.
+A detector and a rater are such a pair, too, with sensitivity and specificity.
 """
 
 from collections.abc import Mapping
@@ -32,7 +31,7 @@ def table_intervals(
     return {
         "kappa_ci": pair.kappa_wald(table),
         "kappa_ci_score": pair.kappa_score(table),
-        **_of_draws(draws, table),
+        **_summarise_draws(draws, table),
         "pabak_ci": _pabak(wilson(table.both + table.neither, table.n) if table.n else None),
     }
 
@@ -40,10 +39,10 @@ def table_intervals(
 def design_intervals(
     rows: Floats, design: SampleDesign, *, rng: np.random.Generator, resamples: int = 100_000
 ) -> dict[str, Any]:
-    """The same for clustered, stratified or weighted items, each a row with a 1 in its cell.
+    """Intervals for clustered, stratified or weighted items, each a row with a 1 in its cell.
 
-    Wald becomes a jackknife t interval over the sampling units; the score and Wilson intervals
-    are those of the number of independent items that would give the same standard error.
+    A jackknife t interval over sampling units takes the place of Wald's; the score and Wilson
+    intervals use the number of independent items with the same standard error.
 
     >>> rows = np.repeat(np.eye(4), [20, 2, 1, 9], axis=0)
     >>> design = SampleDesign(clusters=np.arange(32) // 2)
@@ -62,13 +61,13 @@ def design_intervals(
     agreed = share(rows[:, 0] + rows[:, 3], np.ones(len(rows)), design)
     return {
         "kappa_ci": wald,
-        "kappa_ci_score": _score(rows, design),
-        **_of_draws(draws, table),
+        "kappa_ci_score": _score_interval(rows, design),
+        **_summarise_draws(draws, table),
         "pabak_ci": _pabak(agreed.interval),
     }
 
 
-def _of_draws(draws: Floats, table: Table2x2) -> dict[str, Any]:
+def _summarise_draws(draws: Floats, table: Table2x2) -> dict[str, Any]:
     return {
         "kappa_ci_bootstrap": None if is_perfect(table) else percentile_interval(draws),
         "resamples": len(draws),
@@ -76,12 +75,12 @@ def _of_draws(draws: Floats, table: Table2x2) -> dict[str, Any]:
     }
 
 
-def _score(rows: Floats, design: SampleDesign) -> Interval | None:
-    """The score interval of as many independent items as tell as much.
+def _score_interval(rows: Floats, design: SampleDesign) -> Interval | None:
+    """The score interval at the effective number of items.
 
-    These are as many as give kappa the same standard error. How far labels that never differ
-    correlate is unknown, so each cluster counts as one item. But to agree on every item can't be
-    worse evidence than to differ on one, whichever it is.
+    That is the number of independent items with the same standard error of kappa. If no label
+    differs, their correlation is unknown and each cluster counts as one item; but agreement on
+    every item is never weaker evidence than a disagreement on one.
     """
     totals, strata = units(rows, design)
     table = Table2x2(*totals.sum(axis=0).tolist())
@@ -96,7 +95,7 @@ def _score(rows: Floats, design: SampleDesign) -> Interval | None:
     for item in range(len(rows)):
         differing = rows.copy()
         differing[item] = np.eye(4)[1]
-        if (one_less := _score(differing, design)) is not None:
+        if (one_less := _score_interval(differing, design)) is not None:
             lows.append(one_less.low)
     return Interval(max(lows), found.high)
 
@@ -107,10 +106,10 @@ def _pabak(agreed: Interval | None) -> Interval | None:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Two raters on one set of items; what is None has its reason under ``reasons``.
+    """Two raters on one set of items; ``reasons`` explain the numbers that are None.
 
-    ``kappa_ci`` is the Wald interval, ``kappa_ci_score`` the one to trust near 1. With clusters
-    or weights every interval respects them, and ``table`` holds weighted counts.
+    ``kappa_ci`` is the Wald interval, ``kappa_ci_score`` the one to trust near 1. All intervals
+    allow for clusters and weights, and ``table`` has weighted counts.
     """
 
     n_total: int
@@ -145,7 +144,7 @@ def panel(
     design: SampleDesign | None = None,
     resamples: int = 100_000,
 ) -> Panel:
-    """The panel of two columns of labels (0, 1 or missing); items are rows.
+    """Measure the agreement of two columns of labels (0, 1 or missing).
 
     >>> labels = [1, 1, 1, 0, 0, None], [1, 1, 0, 0, 0, 1]
     >>> result = panel(*labels, rng=np.random.default_rng(1))
@@ -170,7 +169,7 @@ def table_panel(
     resamples: int = 100_000,
     n_total: int | None = None,
 ) -> Panel:
-    """The panel of counts, items treated as independent.
+    """Measure the agreement in a table of independent items.
 
     >>> round(table_panel(Table2x2(157, 7, 6, 10), rng=np.random.default_rng(1)).ac1, 4)
     0.9133
@@ -221,9 +220,7 @@ def _reason(name: str, table: Table2x2) -> str:
 class Diagnosis:
     """Verdicts against a reference.
 
-    Sensitivity and specificity start from what the reference says, the predictive values from
-    what the detector says. When items were picked by the verdict, only weights make the first
-    two right.
+    If items were sampled by verdict, sensitivity and specificity need weights to be unbiased.
     """
 
     sensitivity: Proportion
@@ -242,7 +239,7 @@ def diagnose(
     design: SampleDesign | None = None,
     resamples: int = 100_000,
 ) -> Diagnosis:
-    """Sensitivity, specificity and kappa with their intervals (Yerushalmy 1947).
+    """Estimate sensitivity, specificity and predictive values (Yerushalmy 1947), and kappa.
 
     >>> result = diagnose([1, 1, 0, 0, 1], [1, 1, 1, 0, 0], rng=np.random.default_rng(1))
     >>> round(result.sensitivity.value, 3), result.specificity.value

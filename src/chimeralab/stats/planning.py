@@ -1,4 +1,4 @@
-"""Before money is spent: how many items, prompts and repeats a question needs."""
+"""Sample sizes and power: how many items, prompts and repeats a question needs."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -21,11 +21,11 @@ def items_for_kappa(
     power: float = 0.8,
     alpha: float = 0.05,
 ) -> int:
-    """Items to rate so that a true ``kappa`` shows itself above ``threshold``.
+    """Items to rate for a true ``kappa`` to be significantly above ``threshold``.
 
-    One-sided Wald test at ``alpha`` with the variance of Fleiss, Cohen, Everitt (1969) taken at
-    the true kappa, both raters saying 1 with the same ``prevalence``. Simulated power is a few
-    points lower, as the Wald error is estimated from the same few disagreements.
+    One-sided Wald test at ``alpha`` with the variance of Fleiss, Cohen, Everitt (1969) at the true
+    kappa and equal ``prevalence``. Simulated power is a few points lower, since the Wald error is
+    estimated from the same few disagreements.
 
     >>> [items_for_kappa(0.90, 0.80, prevalence=share) for share in (0.5, 0.9083)]
     [118, 363]
@@ -44,10 +44,10 @@ def items_for_kappa_score(
     power: float = 0.8,
     alpha: float = 0.05,
 ) -> int:
-    """The same for a gate on the lower bound of the score interval, which flatters less.
+    """Items to rate for a gate on the lower bound of the score interval, which is stricter.
 
-    One-sided score test: the variance at the threshold decides what counts as significant, the
-    variance at the true kappa how often that happens (Flack et al. 1988, Cantor 1996).
+    One-sided score test: the variance at the threshold decides what is significant, the variance
+    at the true kappa how often (Flack et al. 1988, Cantor 1996).
 
     >>> [items_for_kappa_score(0.90, 0.80, prevalence=share) for share in (0.5, 0.9083)]
     [184, 573]
@@ -58,19 +58,18 @@ def items_for_kappa_score(
     return ceil(float(((reach + spare) / (kappa - threshold)) ** 2))
 
 
-# How far what raters make of two conversations on one prompt is assumed to correlate: as the shares
-# of the published study did, which is the only figure there is.
+# The assumed correlation of labels on two conversations with one prompt: that of the shares in the
+# published study, the only known figure.
 WITHIN_PROMPTS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class KappaPower:
-    """What so many items can show about a kappa, at one prevalence of 1.
+    """What a number of items can show about kappa, at one prevalence of 1.
 
-    They tell as much as ``effective`` independent ones. ``interval`` is the score interval of a
-    kappa found on the threshold, ``best`` the most that its lower bound can be. ``good`` is
-    halfway from the threshold to 1, ``poor`` a tenth below it; each has its chance of being let
-    through.
+    They are worth ``effective`` independent ones. ``interval`` is the score interval of a kappa at
+    the threshold, ``best`` the highest possible lower bound. ``good`` is halfway from the threshold
+    to 1, ``poor`` a tenth below it, each with its probability of passing.
     """
 
     items: int
@@ -87,9 +86,9 @@ class KappaPower:
 def gate_power(
     items: int, threshold: float, prevalence: float, *, lower_bound: bool, partners: float = 0.0
 ) -> KappaPower:
-    """How sharply so many items decide on kappa by its value, or by its lower 95 % score bound.
+    """The power of a gate on kappa, or on its lower 95 % score bound, with this many items.
 
-    Each item has so many ``partners`` on its prompt on average.
+    ``partners`` is the mean number of other items on the same prompt.
 
     >>> found = gate_power(24, 0.80, prevalence=0.5, lower_bound=True)
     >>> round(found.interval.low, 2), round(found.interval.high, 2), round(found.best, 2)
@@ -108,14 +107,14 @@ def gate_power(
         spread = kappa_variance(kappa, prevalence) ** 0.5
         return NORMAL.cdf((effective**0.5 * (kappa - threshold) - reach) / spread)
 
-    def scored(kappa: float, n: float) -> Interval:
+    def score_interval(kappa: float, n: float) -> Interval:
         differing = n * prevalence * (1 - prevalence) * (1 - kappa)
         ones = n * prevalence - differing
         found = kappa_score(Table2x2(ones, differing, differing, n - ones - 2 * differing))
         assert found is not None
         return found
 
-    # Where no label differs a cluster counts as one item, unless one differing would tell more.
+    # If no label differs, a cluster counts as one item, unless one disagreement would show more.
     ones = items * prevalence
     one_less = kappa_score(Table2x2(max(ones - 1, 0), 1, 0, items - ones))
     assert one_less is not None
@@ -123,8 +122,8 @@ def gate_power(
         items=items,
         effective=effective,
         prevalence=prevalence,
-        interval=scored(threshold, effective),
-        best=max(scored(1.0, items / (1 + partners)).low, one_less.low),
+        interval=score_interval(threshold, effective),
+        best=max(score_interval(1.0, items / (1 + partners)).low, one_less.low),
         good=good,
         good_passes=passes(good),
         poor=poor,
@@ -132,15 +131,15 @@ def gate_power(
     )
 
 
-# How the difference of two conditions varies between prompts, and between repeats of one.
+# The variance of a difference between prompts, and between repeats of one prompt.
 VarianceComponents = tuple[float, float]
 
 
 def variance_components(cells: Cells, weights: Weights) -> VarianceComponents | None:
-    """Split the variance of a contrast within clusters into its parts (Searle et al. 1992).
+    """Variance components of a contrast, between and within clusters (Searle et al. 1992).
 
-    A part between clusters that comes out negative is 0: repeats explain all of it. None when
-    there are fewer than two clusters, or a condition without a repeat.
+    A negative component between clusters is set to 0. None for fewer than two clusters, or a
+    condition without a repeat.
 
     >>> from chimeralab.stats.clusters import cells_of
     >>> values, seeds = [1, 2, 3, 4, 5, 9, 1, 1, 1, 1, 1, 1], ["a", "a", "b", "b", "c", "c"] * 2
@@ -159,7 +158,7 @@ def variance_components(cells: Cells, weights: Weights) -> VarianceComponents | 
 
 
 def difference_error(components: VarianceComponents, clusters: int, repeats: int) -> float:
-    """Standard error of the mean difference for so many prompts and repeats of each.
+    """Standard error of the mean difference for a number of prompts and repeats of each.
 
     >>> round(difference_error((0.0505, 0.0871), 36, 5), 4)
     0.0434
@@ -173,13 +172,13 @@ def difference_error(components: VarianceComponents, clusters: int, repeats: int
 def detectable_difference(
     components: VarianceComponents, clusters: int, repeats: int, *, power: float = 0.8
 ) -> float:
-    """The smallest true difference that a paired two-sided t test at 5 % finds with this power.
+    """The smallest true difference that a paired two-sided t test at 5 % detects with this power.
 
     >>> designs = ((180, 1), (36, 5))
     >>> [round(detectable_difference((0.0505, 0.0871), *design), 3) for design in designs]
     [0.078, 0.125]
     """
-    from scipy import special  # noqa: PLC0415 - slow to import, and few ask for power
+    from scipy import special  # noqa: PLC0415 - slow to import, rarely needed
 
     error, df = difference_error(components, clusters, repeats), clusters - 1
     return float(special.nctdtrinc(df, 1 - power, t_quantile(df)) * error)
@@ -188,17 +187,17 @@ def detectable_difference(
 def contrast_power(
     components: VarianceComponents, difference: float, clusters: int, repeats: int
 ) -> float:
-    """Chance that a paired two-sided t test at 5 % finds a true difference of this size.
+    """The power of a paired two-sided t test at 5 % for a true difference of this size.
 
     >>> round(contrast_power((0.0505, 0.0871), 0.125, 36, 5), 2)
     0.8
     """
-    from scipy import special  # noqa: PLC0415 - slow to import, and few ask for power
+    from scipy import special  # noqa: PLC0415 - slow to import, rarely needed
 
     df, critical = clusters - 1, t_quantile(clusters - 1)
     shift = abs(difference) / difference_error(components, clusters, repeats)
     power = special.nctdtr(df, -shift, -critical) + special.nctdtr(df, shift, -critical)
-    # For shifts far beyond any doubt the series for the distribution fails and gives no number.
+    # For very large shifts the series diverges and gives NaN.
     return 1.0 if np.isnan(power) else float(power)
 
 

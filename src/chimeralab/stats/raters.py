@@ -1,6 +1,6 @@
-"""Agreement of any number of raters on nominal labels, all together and two by two.
+"""Agreement of any number of raters on nominal labels, jointly and in pairs.
 
-Labels are a table of items (rows) by raters (columns), NaN where a label is missing.
+Labels are a table of items (rows) by raters (columns), NaN for a missing label.
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ def fleiss_kappa(labels: ArrayLike) -> float | None:
 
 
 def label_counts(labels: Floats) -> Floats:
-    """How many raters gave each item each label; one column a distinct label.
+    """The number of raters by item and label, a column per distinct label.
 
     >>> label_counts(np.array([[1, 1, 0], [0, np.nan, 0]]))
     array([[1., 2.],
@@ -79,7 +79,7 @@ def label_counts(labels: Floats) -> Floats:
 
 
 def _alpha_rows(labels: Floats) -> Floats:
-    """Each item's disagreement and label counts; an item with one label has no part in it."""
+    """The disagreement and label counts of each item; an item with one label does not count."""
     counts = label_counts(labels)
     given = counts.sum(axis=1)
     counts[given < 2] = 0
@@ -96,9 +96,9 @@ def _alphas(totals: Floats) -> Floats:
 def compare_with_majority(
     labels: Mapping[str, Sequence[int | None]],
 ) -> dict[str, tuple[int, int]]:
-    """Of the items on which the others have a majority, how many a rater labelled as they did.
+    """Each rater's labels equal to the majority of the others, and the number of such items.
 
-    Ties and missing labels do not count. Each rater has the number of such labels, and of items.
+    Ties and missing labels do not count.
 
     >>> compare_with_majority({"a": [1, 0, 1], "b": [1, 0, 0], "c": [1, 1, 0]})["a"]
     (1, 2)
@@ -117,10 +117,10 @@ def compare_with_majority(
 
 @dataclass(frozen=True, slots=True)
 class RatersPanel:
-    """All raters at once.
+    """The agreement of all raters, and of each pair.
 
-    Alpha uses every item with at least two labels (``n_valid``), Fleiss' kappa only the items
-    that every rater labelled (``n_complete``). ``pairs`` are the panels of two raters each.
+    Alpha uses items with at least two labels (``n_valid``), Fleiss' kappa only those that every
+    rater labelled (``n_complete``).
     """
 
     raters: tuple[str, ...]
@@ -142,7 +142,7 @@ def raters_panel(
     design: SampleDesign | None = None,
     resamples: int = 100_000,
 ) -> RatersPanel:
-    """The panel of a column of labels (0, 1 or missing) for each rater.
+    """Measure the agreement of raters, each with a column of labels (0, 1 or missing).
 
     >>> labels = {"ann": [1, 1, 0, 0, None], "ben": [1, 1, 0, 1, 1], "cat": [1, 0, 0, 0, 1]}
     >>> result = raters_panel(labels, rng=np.random.default_rng(1))

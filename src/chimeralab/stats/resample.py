@@ -1,9 +1,8 @@
 """Intervals for any statistic of sums, by resampling whole units (rows, or clusters of rows).
 
-A statistic is a function from many rows of sums to one number each, NaN where undefined. Because
-resampling only changes the sums, ten thousand resamples are one product of two matrices. How rows
-came into the sample (which belong together, from which stratum, standing for how many) is its
-design.
+A statistic maps rows of sums to numbers, NaN where undefined. Since resampling only changes the
+sums, ten thousand resamples are one matrix product. The design of the sample gives the cluster, the
+stratum and the weight of each row.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,17 +19,17 @@ from chimeralab.stats.intervals import Estimate
 Column = Sequence[Any] | NDArray[Any]
 Statistic = Callable[[Floats], Floats]
 
-# Draws are made in portions of about this many numbers, so that memory stays small.
+# Numbers drawn at a time, to keep memory small.
 PORTION = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class SampleDesign:
-    """The sampling design, one entry per row; what is None plays no part.
+    """The sampling design, one entry per row.
 
-    Rows of one cluster are kept together. Strata are sampled apart from each other, unless a
-    cluster reaches over several: then the clusters alone are the sampling units, which is the
-    wider and safer reading. A weight says how many rows of the population a row stands for.
+    Clusters are resampled whole. Strata are resampled separately, unless a cluster spans several:
+    then only clusters count, which is conservative. A weight is the number of rows of the
+    population that a row represents.
     """
 
     clusters: Column | None = None
@@ -38,7 +37,7 @@ class SampleDesign:
     weights: Sequence[float] | Floats | None = None
 
     def keep(self, rows: NDArray[np.bool_]) -> "SampleDesign":
-        """The design of the rows that are marked."""
+        """The design of the selected rows."""
         same_length(rows=rows, clusters=self.clusters, strata=self.strata, weights=self.weights)
         return SampleDesign(
             *(
@@ -49,9 +48,7 @@ class SampleDesign:
 
 
 def units(rows: Floats, design: SampleDesign | None = None) -> tuple[Floats, Integers]:
-    """What is resampled as a whole: the weighted sums of each cluster, and its stratum.
-
-    Without clusters each row is a unit.
+    """Resampling units: the weighted sums of each cluster, or row, and its stratum.
 
     >>> units(np.array([[1.0], [2.0], [4.0]]), SampleDesign(clusters=["a", "a", "b"]))[0]
     array([[3.],
@@ -67,12 +64,12 @@ def units(rows: Floats, design: SampleDesign | None = None) -> tuple[Floats, Int
     if not n:
         return totals, stratum
     pairs = np.unique(np.column_stack([cluster, stratum]), axis=0)
-    reach_over = len(pairs) > len(totals)
-    return totals, np.zeros(len(totals), np.intp) if reach_over else pairs[:, 1]
+    spans_strata = len(pairs) > len(totals)
+    return totals, np.zeros(len(totals), np.intp) if spans_strata else pairs[:, 1]
 
 
 def effective_units(sums: Floats) -> float:
-    """How many equal units would weigh as much as these (Kish 1965).
+    """The number of equally weighted units with the same precision (Kish 1965).
 
     >>> effective_units(np.array([1.0, 1.0, 2.0]))
     2.6666666666666665
@@ -81,7 +78,7 @@ def effective_units(sums: Floats) -> float:
 
 
 def cluster_totals(rows: Floats, cluster: Integers) -> Floats:
-    """The sum of the rows of each cluster, clusters numbered from 0.
+    """The sums of the rows by cluster, numbered from 0.
 
     >>> cluster_totals(np.array([[1.0], [2.0], [4.0]]), np.array([0, 0, 1]))
     array([[3.],
@@ -113,9 +110,7 @@ def bootstrap(
     rng: np.random.Generator,
     resamples: int = 10_000,
 ) -> Floats:
-    """The statistic in each resample of whole units within strata (Efron 1979).
-
-    Its values may be numbers or rows of numbers.
+    """The statistic in each resample of units within strata (Efron 1979).
 
     >>> sums, rng = np.array([[1.0], [1.0]]), np.random.default_rng(1)
     >>> bootstrap(sums, lambda totals: totals[:, 0], rng=rng, resamples=3)
@@ -123,14 +118,14 @@ def bootstrap(
     """
     if not len(totals):
         return np.full(resamples, np.nan)
-    portions = _resampled_totals(totals, strata, resamples, rng)
+    portions = _resample_totals(totals, strata, resamples, rng)
     return np.concatenate([statistic(part) for part in portions])
 
 
 def jackknife(totals: Floats, statistic: Statistic, strata: Integers | None = None) -> Estimate:
-    """Standard error from leaving out one unit at a time, within strata (Tukey 1958, Rust 1985).
+    """Jackknife standard error within strata (Tukey 1958, Rust 1985).
 
-    It is None where leaving out a unit makes the statistic undefined.
+    It is None if leaving out a unit makes the statistic undefined.
 
     >>> sums = np.array([[1.0, 2.0], [2.0, 2.0], [0.0, 2.0]])
     >>> round(jackknife(sums, lambda totals: totals[:, 0] / totals[:, 1]).standard_error, 4)
@@ -151,11 +146,11 @@ def jackknife(totals: Floats, statistic: Statistic, strata: Integers | None = No
 
 
 def _leave_one_out(totals: Floats, stratum: NDArray[np.bool_]) -> Floats:
-    """All sums without one unit of the stratum, the others standing in for it."""
+    """The sums without each unit of a stratum in turn, the others reweighted."""
     members = totals[stratum]
     if len(members) < 2:
         raise InputError(
-            "a stratum holds one sampling unit, so its spread is unknown: merge it with another"
+            "a stratum has one sampling unit, so its variance is unknown: merge it with another"
         )
     inside = members.sum(axis=0)
     outside = totals.sum(axis=0) - inside
@@ -163,10 +158,10 @@ def _leave_one_out(totals: Floats, stratum: NDArray[np.bool_]) -> Floats:
     return np.asarray(outside + (inside - members) * share)
 
 
-def _resampled_totals(
+def _resample_totals(
     totals: Floats, strata: Integers | None, resamples: int, rng: np.random.Generator
 ) -> Iterator[Floats]:
-    """Sums of resampled units, portion by portion. Units with equal sums are drawn as one kind."""
+    """Yield sums of resampled units; units with equal sums are drawn together."""
     groups = [totals] if strata is None else [totals[strata == each] for each in np.unique(strata)]
     kinds = [np.unique(group, axis=0, return_counts=True) for group in groups]
     width = totals.shape[1] + max(len(counts) for _, counts in kinds)
@@ -185,7 +180,7 @@ def _resampled_totals(
 def permute_within(
     labels: Integers, blocks: Integers, permutations: int, rng: np.random.Generator
 ) -> Integers:
-    """Labels shuffled among the places of their own block, one row for each permutation.
+    """Labels shuffled within their blocks, a row per permutation.
 
     >>> labels, blocks = np.array([0, 1, 2, 3]), np.array([0, 1, 0, 1])
     >>> permute_within(labels, blocks, 2, np.random.default_rng(5))
@@ -202,9 +197,9 @@ def permute_within(
 def sign_flip_test(
     changes: ArrayLike, *, rng: np.random.Generator, permutations: int = 10_000
 ) -> float:
-    """P that paired differences centre on zero: exchange the two conditions cluster by cluster.
+    """P-value of paired differences against zero, by exchanging conditions within clusters.
 
-    Where there are no more exchanges than ``permutations``, each is counted once (Fisher 1935).
+    If there are at most ``permutations`` exchanges, each is counted once (Fisher 1935).
 
     >>> sign_flip_test([0.2, 0.1, 0.4, 0.3, 0.2, 0.3], rng=np.random.default_rng(1))
     0.03125
@@ -222,7 +217,7 @@ def sign_flip_test(
 
 
 def permutation_test(observed: float, draws: Floats) -> float:
-    """P of an observed statistic among permuted ones, itself counted in (Phipson, Smyth 2010).
+    """P-value of a statistic among permuted ones, itself included (Phipson, Smyth 2010).
 
     >>> permutation_test(3.0, np.array([1.0, 2.0, 3.0]))
     0.5
@@ -231,5 +226,5 @@ def permutation_test(observed: float, draws: Floats) -> float:
 
 
 def _as_extreme(observed: float, draws: Floats) -> int:
-    # Equal statistics reached by another order of additions may differ in the last bits.
+    # Another order of additions may change the last bits of equal statistics.
     return int((draws >= observed - 1e-9 * abs(observed)).sum())

@@ -1,4 +1,4 @@
-"""Time to the first collapse: survival curves, their restricted means, and the log-rank test."""
+"""Time to the first collapse: survival curves, restricted means, and the log-rank test."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ NO_SPREAD = "needs two clusters that differ"
 
 
 class Durations(NamedTuple):
-    """When each run was last seen, and whether that is when the event happened."""
+    """The time of the event or of censoring of each run, and whether the event was observed."""
 
     times: Floats
     observed: NDArray[np.bool_]
@@ -32,7 +32,7 @@ class Durations(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SurvivalCurve:
-    """Share of runs still without the event after each distinct time."""
+    """The survival function at each distinct time."""
 
     times: Floats
     at_risk: Floats
@@ -41,7 +41,7 @@ class SurvivalCurve:
 
 
 def durations(first_event: Sequence[float | None] | Floats, last_turn: ArrayLike) -> Durations:
-    """Times from the turn of the event (missing: it never came) and the last turn of the run.
+    """Durations from the turn of the event (missing if censored) and the last turn of each run.
 
     >>> durations([3, None], [40, 40]).times
     array([ 3., 40.])
@@ -57,7 +57,7 @@ def durations(first_event: Sequence[float | None] | Floats, last_turn: ArrayLike
 
 
 def life_table(runs: Durations, code: Integers | None = None) -> tuple[Floats, Floats, Floats]:
-    """The distinct times, and the runs at risk and events at each, in one row for each code.
+    """The distinct times, with the runs at risk and the events at each, a row per code.
 
     >>> life_table(durations([2, None, 3], [3, 3, 3]))[1]
     array([[3., 2.]])
@@ -73,24 +73,24 @@ def life_table(runs: Durations, code: Integers | None = None) -> tuple[Floats, F
 
 
 def kaplan_meier(runs: Durations) -> SurvivalCurve:
-    """Share still without the event at each time, censored runs leaving quietly (Kaplan 1958).
+    """The survival curve with censored runs (Kaplan, Meier 1958).
 
     >>> kaplan_meier(durations([2, None, 3, 5], [5, 2, 5, 5])).survival
     array([0.75 , 0.375, 0.   ])
     """
     if not len(runs.times):
-        raise InputError("runs: none to draw a survival curve from")
+        raise InputError("runs: a survival curve needs at least one")
     times, (at_risk,), (events,) = life_table(runs)
     return SurvivalCurve(times, at_risk, events, survival_shares(at_risk, events))
 
 
 def median_time(curve: SurvivalCurve) -> float | None:
-    """First time at which half of the runs have had the event; None if that never comes.
+    """First time at which half of the runs have had the event; None if it is not reached.
 
     >>> median_time(kaplan_meier(durations([2, None, 3, 5], [5, 2, 5, 5])))
     3.0
     """
-    # The survival share is a product of fractions, so an exact half may miss by a rounding error.
+    # A product of fractions may miss an exact half by a rounding error.
     reached = np.flatnonzero(curve.survival <= 0.5 + 1e-12)
     return float(curve.times[reached[0]]) if reached.size else None
 
@@ -131,7 +131,7 @@ def survival_shares(at_risk: Floats, events: Floats) -> Floats:
 
 
 def resampling_units(runs: Durations, clusters: Column | None = None) -> Floats:
-    """Each cluster's runs at risk, then its events, at each distinct time, ready to be resampled.
+    """Each cluster's runs at risk, then its events, at each distinct time, for resampling.
 
     >>> resampling_units(durations([2, None, 3], [3, 3, 3]), ["a", "a", "b"])
     array([[2., 1., 1., 0.],
@@ -160,10 +160,10 @@ def restricted_mean(runs: Durations, tau: float, clusters: Column | None = None)
 
 
 def pseudo_values(runs: Durations, tau: float) -> Floats:
-    """One number per run whose mean is the restricted mean (Andersen et al. 2004).
+    """Pseudo-values of the restricted mean, whose mean it is (Andersen et al. 2004).
 
-    Where nothing is censored before ``tau`` it is the time itself, cut at ``tau``. With these, a
-    contrast of restricted means is a paired contrast like any other.
+    Without censoring before ``tau`` they are the times, cut at ``tau``. They make a contrast of
+    restricted means a paired contrast like any other.
 
     >>> pseudo_values(durations([10, None, 30], [40, 40, 40]), tau=20)
     array([10., 20., 20.])
@@ -180,7 +180,7 @@ def pseudo_values(runs: Durations, tau: float) -> Floats:
 
 
 def _area_under(times: Floats, tau: float) -> Statistic:
-    """Area under the survival curve up to tau, from sums of runs at risk and of events."""
+    """A statistic: the area under the survival curve up to tau, from runs at risk and events."""
     edges = np.minimum(np.concatenate([[0.0], times, [max(tau, times[-1])]]), tau)
     widths = np.diff(edges)
 
@@ -230,10 +230,9 @@ def logrank_permutation(
     rng: np.random.Generator,
     permutations: int = 2_000,
 ) -> float | None:
-    """P-value of the log-rank statistic when conditions change places within each cluster.
+    """Permutation p-value of the log-rank statistic, with conditions exchanged within clusters.
 
-    All repeats of a prompt under one condition move together: they share whatever that prompt
-    and condition have in common, so moving them one by one would overstate the evidence.
+    All repeats of a prompt under one condition move together, since they are not independent.
 
     >>> runs = durations([2, 3, 5, 9, None, 8], [9, 9, 9, 9, 9, 9])
     >>> groups, rng = ["A", "A", "A", "B", "B", "B"], np.random.default_rng(1)
@@ -266,7 +265,7 @@ def _chi_squares(at_risk: Floats, events: Floats) -> Floats:
     mixed = -np.einsum("rt,rgt,rht->rgh", spread, share, share)
     own = np.einsum("rt,rgt->rg", spread, share)
     variance = (mixed + np.eye(share.shape[1]) * own[:, None, :])[:, :-1, :-1]
-    # A group that is never at risk with others has no variance; the pseudo-inverse leaves it out.
+    # The pseudo-inverse leaves out a group without variance, never at risk along with others.
     inverse = np.linalg.pinv(variance, hermitian=True)
     chi2 = np.einsum("rg,rgh,rh->r", excess, inverse, excess)
     return np.where(np.trace(variance, axis1=1, axis2=2) > 1e-12, chi2, np.nan)
