@@ -14,8 +14,8 @@ import numpy as np
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.rating.raters import (
+    BudgetedRater,
     PlannedRater,
-    count_cost,
     find_rater,
     load_study_rubric,
     make_brake,
@@ -24,7 +24,6 @@ from chimeralab.rating.ratings import Item, Rater, Rating, rate_all
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.rating.rules import rate_by_rules
 from chimeralab.rating.samples import candidates, find_sample, open_store
-from chimeralab.runner.journal import Brake
 from chimeralab.study.folder import Study
 from chimeralab.study.store import CHECKS, RETESTS, Store, now
 
@@ -176,23 +175,6 @@ def load_retest(study: Study, who: PlannedRater) -> tuple[int, int] | None:
     return (items, items - twice["flips"]) if items else None
 
 
-class BudgetedRater:
-    """A rater that refuses to rate once the limits of the plan are reached."""
-
-    def __init__(self, rater: Rater, brake: Brake) -> None:
-        self.rater = rater
-        self.brake = brake
-        self.cost = 0.0
-
-    async def rate(self, item: Item) -> Rating:
-        if self.brake.reason is not None:
-            raise InputError(f"the check was stopped: {self.brake.reason}")
-        rating = await self.rater.rate(item)
-        self.cost += sum(each.cost or 0.0 for each in rating.attempts)
-        count_cost(self.brake, rating)
-        return rating
-
-
 def check_rater(study: Study, name: str, only: str | None = None, seed: int = 0) -> RaterCheck:
     """Check a rater on the sample `only`, or on random conversations, and store the result."""
     study.check_lock()
@@ -217,25 +199,25 @@ def check_rater(study: Study, name: str, only: str | None = None, seed: int = 0)
 
 
 async def _check(study: Study, who: PlannedRater, items: list[Item]) -> RaterCheck:
-    assert who.open is not None
-    brake, opened = make_brake(study, who), list[BudgetedRater]()
-    report = stopped = None
+    brake, raters = make_brake(study, who), list[BudgetedRater]()
     async with AsyncExitStack() as stack:
-        for open_it in filter(None, (who.open, who.open_reversed)):
-            opened.append(BudgetedRater(await stack.enter_async_context(open_it()), brake))
-        reordered = opened[1] if len(opened) > 1 else None
-        try:
-            report = await measure_attacks(
-                opened[0],
-                items,
-                load_study_rubric(study),
-                reordered=reordered,
-                at_once=study.plan.run.concurrency,
-            )
-        except InputError as why:
-            if brake.reason is None:
-                raise
-            stopped = str(why)
-    cost = sum(each.cost for each in opened)
-    ids = tuple(item.id for item in items)
-    return RaterCheck(who.name, who.key, now(), ids, cost, report, stopped)
+        for open_rater in filter(None, (who.open, who.open_reversed)):
+            rater = await stack.enter_async_context(open_rater())
+            raters.append(BudgetedRater(rater, who.name, brake))
+        report = await measure_attacks(
+            raters[0],
+            items,
+            load_study_rubric(study),
+            reordered=raters[1] if len(raters) > 1 else None,
+            at_once=study.plan.run.concurrency,
+        )
+    stopped = any(each.left for each in raters)
+    return RaterCheck(
+        rater=who.name,
+        identity=who.key,
+        at=now(),
+        items=tuple(item.id for item in items),
+        cost=sum(each.cost for each in raters),
+        report=None if stopped else report,
+        stopped=f"the check was stopped: {brake.reason}" if stopped else None,
+    )

@@ -242,8 +242,8 @@ class RatingSummary(Record):
     left: int = 0
 
 
-class SavingRater:
-    """A rater that stores each rating at once.
+class BudgetedRater:
+    """A rater that stops at the limits of the plan and passes each rating to `keep`.
 
     Items without an answer are left for later, and so are all items once a limit is reached.
     """
@@ -252,13 +252,14 @@ class SavingRater:
         self,
         rater: Rater,
         name: str,
-        keep: Callable[[Item, Rating], None],
         brake: Brake,
+        keep: Callable[[Item, Rating], None] = lambda item, rating: None,
     ) -> None:
         self.rater = rater
         self.name = name
-        self.keep = keep
         self.brake = brake
+        self.keep = keep
+        self.cost = 0.0
         self.unanswered = 0
         self.left = 0
 
@@ -278,11 +279,13 @@ class SavingRater:
                 f"{self.name} must return a Rating of '{item.id}' with the label 0, 1 or None"
             )
         rating = replace(given, item=item.id, rater=self.name)
-        tries = rating.attempts
-        count_cost(self.brake, rating)
-        if tries and all(
+        for each in rating.attempts:
+            if each.outcome != "failed":
+                self.brake.spend(each.cost)
+                self.cost += each.cost or 0.0
+        if rating.attempts and all(
             each.outcome == "failed" and not each.detail.startswith(PERMANENT_FAILURES)
-            for each in tries
+            for each in rating.attempts
         ):
             self.unanswered += 1
         else:
@@ -314,20 +317,20 @@ def rate_study(
                 insert_ratings(db, who, [(item, rating)])
             publish(rating)
 
-        kept = asyncio.run(_rate(study, who, missing, keep)) if missing else None
+        rater = asyncio.run(_rate(study, who, missing, keep)) if missing else None
     stored = load_ratings(study, name)
     given = [stored[each] for each in wanted if each in stored]
     labels = [rating.label for rating in given]
     return RatingSummary(
         rater=name,
         about=who.about,
-        newly_rated=len(missing) - kept.unanswered - kept.left if kept else 0,
-        unanswered=kept.unanswered if kept else 0,
+        newly_rated=len(missing) - rater.unanswered - rater.left if rater else 0,
+        unanswered=rater.unanswered if rater else 0,
         ones=labels.count(1),
         zeros=labels.count(0),
         tally=count_ratings(given),
-        stopped=kept.brake.reason if kept and kept.left else None,
-        left=kept.left if kept else 0,
+        stopped=rater.brake.reason if rater and rater.left else None,
+        left=rater.left if rater else 0,
     )
 
 
@@ -342,25 +345,18 @@ def make_brake(study: Study, who: PlannedRater) -> Brake:
         return Brake(max_cost=max_cost, max_hours=run.max_hours, spent=store.total_cost())
 
 
-def count_cost(brake: Brake, rating: Rating) -> None:
-    """Count the cost of a rating; with a limit, an unknown cost stops the rater."""
-    for each in rating.attempts:
-        if each.outcome != "failed":
-            brake.spend(each.cost)
-
-
 async def _rate(
     study: Study,
     who: PlannedRater,
     items: Sequence[Item],
     keep: Callable[[Item, Rating], None],
-) -> SavingRater:
+) -> BudgetedRater:
     assert who.open is not None
     brake = make_brake(study, who)
     async with who.open() as rater:
-        kept = SavingRater(rater, who.name, keep, brake)
-        await rate_all(kept, items, study.plan.run.concurrency)
-    return kept
+        budgeted = BudgetedRater(rater, who.name, brake, keep)
+        await rate_all(budgeted, items, study.plan.run.concurrency)
+    return budgeted
 
 
 def identifying_names(study: Study) -> tuple[str, ...]:
