@@ -67,7 +67,7 @@ async def train(page: Page) -> None:
     for n in range(1, examples + 1):
         await see(heading, f"Example {n} of {examples}")
         await press(page, "1")
-        await expect(page.locator(".verdict")).to_contain_text("manual")
+        await expect(page.locator(".verdict")).to_contain_text("rubric")
         await page.wait_for_load_state()
         await press(page, "Enter")
 
@@ -99,7 +99,7 @@ async def test_two_rate_at_once_and_a_killed_server_loses_nothing(
         await rate(ann, "1", range(4, SHEETS + 1))
         await rate(bob, "0", range(3, SHEETS + 1))
         for page in (ann, bob):
-            await expect(page.locator("main")).to_contain_text("All are done")
+            await expect(page.locator("main")).to_contain_text("All conversations are rated")
             await page.wait_for_load_state()
             await tab_to(page.locator("button.go"))
             await press(page, "Enter")
@@ -122,7 +122,7 @@ async def test_a_reason_is_kept_while_it_is_typed(page: Page, host: Host) -> Non
     await page.goto(host.invite("ann"))
     await page.goto(f"{host.origin}/rate/1")
     await press(page, "r", *"Same.", "Escape")
-    await expect(page.locator("#saved")).to_have_text("Kept.")
+    await expect(page.locator("#saved")).to_have_text("Saved.")
     host.kill()
     host.start()
     await page.goto(f"{host.origin}/rate/1")
@@ -168,7 +168,7 @@ async def test_two_tabs_of_one_rater_lose_no_label(page: Page, shared_host: Host
     await second.bring_to_front()
     # This tab does not know of the label; what it keeps by itself must not take it away.
     await press(second, "r", *"Later.", "Escape")
-    await expect(second.locator("#saved")).to_have_text("Kept.")
+    await expect(second.locator("#saved")).to_have_text("Saved.")
     await page.goto(address)
     await expect(page.locator("[aria-pressed=true]")).to_have_attribute("value", "1")
     await expect(page.locator("#reason")).to_have_value("Later.")

@@ -130,7 +130,7 @@ async def test_a_third_person_settles_by_keys_and_sees_no_names(
 ) -> None:
     async with new_page(browser, width) as page:
         await page.goto(decided.link)
-        await expect(page.locator("main")).to_contain_text("What the raters said")
+        await expect(page.locator("main")).to_contain_text("The raters' labels")
         assert await overflow(page) == 0
         assert await low_contrast(page) == []
         assert await serious_errors(page) == []

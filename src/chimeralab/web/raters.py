@@ -23,7 +23,7 @@ from chimeralab.study.export import write_ratings
 from chimeralab.web.pages import page, trail_to
 from chimeralab.web.rating import Form, RatingWorker, first, form_endpoint
 
-TASKS: dict[Task, str] = {"rate": "rate", "adjudicate": "settle disagreements"}
+TASKS: dict[Task, str] = {"rate": "rate", "adjudicate": "adjudicate disagreements"}
 EXPORTS: dict[str, Callable[[Study, Path], Path]] = {
     "ratings": write_ratings,
     "validation": write_validation_set,

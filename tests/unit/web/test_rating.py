@@ -64,14 +64,14 @@ def rate_all(client: TestClient, label: str = "1") -> None:
 
 def test_a_rater_is_trained_rates_and_hands_in(safety, owner):
     ann = rater(safety, owner, "ann")
-    assert "First come" in ann.get("/rate").text
+    assert "You start with" in ann.get("/rate").text
     shown = post(ann, "/rate/training/1", "label=1")
-    assert "the manual" in shown.lower()
+    assert "the rubric" in shown.lower()
     rate_all(ann)
     overview = ann.get("/rate/overview").text
-    assert "Hand in for good" in overview
-    assert "stored, and stay as they are" in post(ann, "/rate/hand-in")
-    assert "stored, and stay as they are" in ann.get("/rate/3").text
+    assert "Hand in</button>" in overview
+    assert "stored and can no longer be changed" in post(ann, "/rate/hand-in")
+    assert "stored and can no longer be changed" in ann.get("/rate/3").text
 
 
 def test_a_change_is_kept_without_moving_on(safety, owner):
@@ -129,7 +129,7 @@ def test_an_ended_link_is_told_so(safety, owner):
     assert ann.get("/rate").status_code == 403
 
 
-def test_a_gate_decided_by_two_is_shown_and_settled_by_a_third(safety, owner):
+def test_a_gate_decided_by_two_is_shown_and_adjudicated_by_a_third(safety, owner):
     ann, bob = rater(safety, owner, "ann"), rater(safety, owner, "bob")
     rate_all(ann, "1")
     rate_all(bob, "0")
@@ -142,7 +142,7 @@ def test_a_gate_decided_by_two_is_shown_and_settled_by_a_third(safety, owner):
     assert "adjudicated: not yet" in shown
     cid = rater(safety, owner, "cid", "adjudicate")
     page = cid.get("/rate/1").text
-    assert "What the raters said" in page
+    assert "The raters' labels" in page
     assert "human:" not in page
     for n in range(1, 7):
         post(cid, f"/rate/{n}", "label=0&reason=New+content")
@@ -157,7 +157,7 @@ def table(client: TestClient, name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(answer.text.splitlines()))
 
 
-def test_exports_hold_no_sealed_label_and_later_the_settled_one_beside(safety, owner):
+def test_exports_omit_sealed_labels_and_include_adjudicated_ones(safety, owner):
     ann, bob = rater(safety, owner, "ann"), rater(safety, owner, "bob")
     rate_all(ann, "1")
     post(ann, "/rate/hand-in")

@@ -42,9 +42,9 @@ async function keep() {
   waiting = null;
   try {
     const answer = await fetch(form.action, { method: "POST", body: contents() });
-    saved.textContent = answer.ok ? "Kept." : `Not kept: ${await answer.text()}`;
+    saved.textContent = answer.ok ? "Saved." : `Not saved: ${await answer.text()}`;
   } catch {
-    saved.textContent = "Not kept: the server does not answer. Trying again.";
+    saved.textContent = "Not saved: the server does not answer. Trying again.";
     waiting = setTimeout(keep, 1000);
   }
 }
