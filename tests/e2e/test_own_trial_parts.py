@@ -138,7 +138,7 @@ def test_a_change_without_a_record_is_refused(make_study, chimera):
     silent = "Scene(scene.opening, (), scene.present)"
     ran = chimera("run", make_study(FILES, (change, silent)).path)
     assert ran.code == 2
-    assert "[stressors.rumour] changed a scene and put nothing on record" in ran.err
+    assert "[stressors.rumour] changed a scene without recording it" in ran.err
 
 
 def test_the_dose_of_ours_is_known_beside_code_that_may_not_run(make_study, chimera):

@@ -1,7 +1,7 @@
-"""What a subject is given against a stressor: a notebook, a review of the odds, a first answer.
+"""Countermeasures against stressors: a notebook, a review of the odds, a commitment.
 
-What a countermeasure says is on record like an injection, but under its own name, so that nobody
-mistakes it for stress. It stands only in the message of its own turn.
+What a countermeasure says is recorded under its own name, so that it is not taken for stress, and
+appears only in the message of its own turn.
 """
 
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from typing import ClassVar, Protocol
 
 from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record
-from chimeralab.trial.probes import Alone
-from chimeralab.trial.scene import Moment, Scene, Utterance, odds, testimony
+from chimeralab.trial.probes import PrivateAnswer
+from chimeralab.trial.scene import Moment, Scene, Utterance, choose_evidence
 from chimeralab.trial.stressors import Amnesia, Conformity, Infallibility
 
 
 class Aid(Protocol):
     """The seam of countermeasures: a dataclass whose fields are its settings.
 
-    `apply` is the one required method. Three attributes are read where they are there: `name` is
-    what it says goes on record under, `against` the name of the stressor that it helps against
-    (without one it may stand beside any), and `rests_on` names the probes that it can't do without.
+    Only `apply` is required. Optional attributes: `name`, under which it is recorded; `against`,
+    the stressor it works against (without one, it may be combined with any); and `rests_on`, the
+    probes it needs.
     """
 
     def apply(self, scene: Scene, moment: Moment) -> Scene: ...
@@ -30,7 +30,7 @@ SEAM = Seam("apply", {"name": str, "against": str | None, "rests_on": tuple[str,
 
 @dataclass(frozen=True, slots=True)
 class Notebook(Record):
-    """Against amnesia: everything told so far is kept outside, and read again before answering."""
+    """Against amnesia: everything told so far is kept in a notebook and reread before answering."""
 
     name: ClassVar[str] = "ledger"
     against: ClassVar[str] = Amnesia.name
@@ -38,15 +38,15 @@ class Notebook(Record):
     head: str = "Your notebook, which nobody else can change, reads:"
 
     def apply(self, scene: Scene, moment: Moment) -> Scene:
-        kept = [fact.text for fact in moment.course.facts_before(moment.turn)]
-        if not kept:
+        notes = [fact.text for fact in moment.course.facts_before(moment.turn)]
+        if not notes:
             return scene
-        return scene.saying(self.name, Utterance("notes", "\n".join((self.head, *kept))))
+        return scene.saying(self.name, Utterance("notes", "\n".join((self.head, *notes))))
 
 
 @dataclass(frozen=True, slots=True)
 class Review(Record):
-    """Against infallibility: when evidence is shown, its odds are stated and must be weighed."""
+    """Against infallibility: evidence comes with its odds, which must be weighed."""
 
     name: ClassVar[str] = "review"
     against: ClassVar[str] = Infallibility.name
@@ -54,10 +54,11 @@ class Review(Record):
     def apply(self, scene: Scene, moment: Moment) -> Scene:
         if moment.step.phase != "tested":
             return scene
-        _, stated = testimony(moment.step.question, moment.strength, moment.step.truth)
+        _, stated = choose_evidence(moment.step.question, moment.strength, moment.step.truth)
+        odds = "a certainty" if stated == 1 else f"{stated / (1 - stated):.3g} to 1"
         text = (
             "Review the evidence before you answer. Earlier feedback gave no reasons. The odds of "
-            f"the evidence are {odds(stated)}. Where it speaks against what you said before, "
+            f"the evidence are {odds}. Where it speaks against what you said before, "
             "change your answer."
         )
         return scene.saying(self.name, Utterance("review", text))
@@ -65,11 +66,11 @@ class Review(Record):
 
 @dataclass(frozen=True, slots=True)
 class Commit(Record):
-    """Against conformity: the subject answers before it hears the others, and is reminded of it."""
+    """Against conformity: the subject is reminded of its private answer."""
 
     name: ClassVar[str] = "commit"
     against: ClassVar[str] = Conformity.name
-    rests_on: ClassVar[tuple[str, ...]] = (Alone.name,)
+    rests_on: ClassVar[tuple[str, ...]] = (PrivateAnswer.name,)
 
     def apply(self, scene: Scene, moment: Moment) -> Scene:
         if moment.step.consensus is None or moment.alone is None:

@@ -1,4 +1,4 @@
-"""A scenario laid out in time: what is told and asked at each trial, and where signals may come."""
+"""A scenario laid out over trials: what is told and asked at each, and where signals may come."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,30 +7,29 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from chimeralab.core.records import Record
-from chimeralab.trial.scenarios.items import Fact, Question, Scenario, pick, shuffled, uniform
+from chimeralab.trial.scenarios.items import Fact, Question, Scenario, pick, shuffle, uniform
 
 OPENING = (
     "You will be told facts and asked questions, one at a time. Answer from what you have been "
     "told, and from your own judgement where nothing was told."
 )
-# The share of questions in forks that go back to what was asked before, where nothing else is due.
+# Share of recall probes about something asked before, when nothing else is due.
 ASKED_AGAIN = 0.5
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
 Phase = Literal["taught", "held", "tested"]
 Consensus = Literal["critical", "neutral"]
-# What the evidence about beliefs speaks for: the truth, the lure, or each for half of them.
+# What the evidence supports: the truth, the lure, or each for half of the beliefs.
 Evidence = Literal["true", "false", "mixed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Step(Record):
-    """One trial: the facts that are told by the way, and the question.
+    """One trial: the facts told, and the question.
 
-    `phase` marks the questions about a belief: while it is taught, just before the evidence, and
-    with the evidence shown; `round` counts them within their phase, from 1. `consensus` says where
-    others may be heard, against the truth or with it. `recall` is the question about an earlier
-    fact that is asked in a fork.
+    `phase` marks questions about a belief: while it is taught, just before the evidence, and with
+    it; `round` counts them within a phase, from 1. `consensus` marks where others may answer first,
+    against the truth or with it. `recall` is the question of the recall probe.
     """
 
     question: Question
@@ -46,13 +45,13 @@ class Step(Record):
 
     @property
     def lure(self) -> str | None:
-        """The wrong answer that every signal pushes towards."""
+        """The wrong answer that signals push."""
         return None if self.question.signal is None else str(self.question.signal)
 
 
 @dataclass(frozen=True, slots=True)
 class Course(Record):
-    """One scenario from its opening to its last trial; beliefs are taught up to `rounds` times."""
+    """A scenario from its opening to its last trial; beliefs are taught up to `rounds` times."""
 
     id: str
     kind: str
@@ -64,38 +63,37 @@ class Course(Record):
         return self.steps[turn - 1]
 
     def facts_before(self, turn: int) -> list[Fact]:
-        """The facts of all trials before a turn, in the order in which they were told."""
         return [fact for step in self.steps[: turn - 1] for fact in step.told]
 
-    def alike(self, fact: Fact) -> list[str]:
-        """The values that other facts of the same relation have."""
+    def other_values(self, fact: Fact) -> list[str]:
+        """The values of other facts with the same relation."""
         told = [other for step in self.steps for other in step.told]
         values = (other.value for other in told if other.relation == fact.relation)
         return sorted({value for value in values if value != fact.value})
 
     @property
     def beliefs(self) -> tuple[str, ...]:
-        """The questions about a belief, by id."""
+        """The ids of the questions about beliefs."""
         return tuple(dict.fromkeys(step.question.id for step in self.steps if step.phase))
 
-    def falsified(self, evidence: Evidence) -> frozenset[str]:
-        """The questions whose evidence is false: the same ones under every arm."""
+    def draw_falsified(self, evidence: Evidence) -> frozenset[str]:
+        """Draw the questions with false evidence, the same ones in every arm."""
         if evidence == "true":
             return frozenset()
         drawn = sorted(self.beliefs, key=lambda name: uniform(self.id, "evidence", name))
         share = 1.0 if evidence == "false" else 0.5
-        # Of an odd number, chance decides what becomes of the one that is left.
+        # Half of an odd number is rounded at random.
         return frozenset(drawn[: int(share * len(drawn) + uniform(self.id, "evidence"))])
 
 
 @dataclass(frozen=True, slots=True)
 class Layout(Record):
-    """How a scenario is spread over trials.
+    """[layout]: how a scenario is spread over trials.
 
-    A fact is told `lag` trials before it is first needed. `beliefs` questions are asked again and
-    again: while they are taught, once before the evidence, and `tested` times with it. A share
-    `consensus` of the other questions is answered in company, of those a share `critical` against
-    the truth. Every `recall_every` trials, an earlier fact is asked for in a fork.
+    A fact is told `lag` trials before it is first needed. `beliefs` questions are asked repeatedly:
+    while they are taught, once before the evidence, and `tested` times with it. A share `consensus`
+    of the other questions is answered in company, of which a share `critical` against the truth.
+    Every `recall_every` trials, a probe asks for an earlier fact.
     """
 
     opening: str = OPENING
@@ -107,25 +105,24 @@ class Layout(Record):
     recall_every: Annotated[int, Field(ge=1)] = 3
 
     def lay_out(self, scenario: Scenario, rounds: int, seed: int) -> Course:
-        """The course of a scenario; a belief can be taught `rounds` times in it."""
-        chance = seed, scenario.id
-        steps = self._ordered(scenario, rounds, chance)
-        steps = _telling(steps, scenario.facts, self.lag)
+        """Lay out a scenario in which a belief can be taught `rounds` times."""
+        key = seed, scenario.id
+        steps = _assign_facts(self._order_steps(scenario, rounds, key), scenario.facts, self.lag)
         for place in range(len(steps)):
-            steps[place] = self._with_recall(steps, place, chance)
+            steps[place] = self._add_recall(steps, place, key)
         return Course(scenario.id, scenario.kind, self.opening, tuple(steps), rounds)
 
-    def _ordered(self, scenario: Scenario, rounds: int, chance: tuple[int, str]) -> list[Step]:
-        # A belief can be taught where there is one wrong answer and one thing is asked for.
+    def _order_steps(self, scenario: Scenario, rounds: int, key: tuple[int, str]) -> list[Step]:
+        # A belief needs one wrong answer, and evidence or at most one fact that it rests on.
         able = [
             each
             for each in scenario.questions
             if _has_lure(each) and (each.evidence or len(each.needs) <= 1)
         ]
-        taught = shuffled(able, *chance, "beliefs")[: self.beliefs]
+        taught = shuffle(able, *key, "beliefs")[: self.beliefs]
         others = [question for question in scenario.questions if question not in taught]
         placed = [
-            ((place + 0.5) / len(others), self._in_company(question, chance))
+            ((place + 0.5) / len(others), self._add_company(question, key))
             for place, question in enumerate(others)
         ]
         for number, question in enumerate(taught):
@@ -139,57 +136,53 @@ class Layout(Record):
             placed += [((k + shift) / len(asks), step) for k, step in enumerate(asks)]
         return [step for _, step in sorted(placed, key=lambda entry: entry[0])]
 
-    def _in_company(self, question: Question, chance: tuple[int, str]) -> Step:
-        if not _has_lure(question) or uniform(*chance, "consensus", question.id) >= self.consensus:
+    def _add_company(self, question: Question, key: tuple[int, str]) -> Step:
+        if not _has_lure(question) or uniform(*key, "consensus", question.id) >= self.consensus:
             return Step(question)
-        critical = uniform(*chance, "critical", question.id) < self.critical
+        critical = uniform(*key, "critical", question.id) < self.critical
         return Step(question, consensus="critical" if critical else "neutral")
 
-    def _with_recall(self, steps: Sequence[Step], place: int, chance: tuple[int, str]) -> Step:
+    def _add_recall(self, steps: Sequence[Step], place: int, key: tuple[int, str]) -> Step:
         earlier = [fact for step in steps[:place] for fact in step.told]
         if (place + 1) % self.recall_every or not earlier:
             return steps[place]
-        everything = [fact for step in steps for fact in step.told]
-        due = _links_due(steps, place)
-        if not due and uniform(*chance, "asked again", place) < ASKED_AGAIN:
-            # A second answer to what the conversation asked for shows whether a story holds.
+        due = _find_due_links(steps, place)
+        if not due and uniform(*key, "asked again", place) < ASKED_AGAIN:
+            # A second answer to the same question shows whether a story is coherent.
             asked = [step.question for step in steps[:place] if step.question.kind == "recall"]
             due = {need for question in asked for need in question.needs}
         preferred = [fact for fact in earlier if fact.id in due]
-        fact = pick(preferred or earlier, *chance, "recall", place)
-        return replace(steps[place], recall=recall_question(fact, everything))
+        fact = pick(preferred or earlier, *key, "recall", place)
+        told = (other for step in steps for other in step.told)
+        alike = {other.value for other in told if other.relation == fact.relation}
+        recall = Question(
+            id=f"recall-{fact.id}",
+            kind="recall",
+            prompt=fact.prompt,
+            truth=fact.value,
+            options=tuple(sorted(alike)),
+            needs=(fact.id,),
+        )
+        return replace(steps[place], recall=recall)
 
 
-def _links_due(steps: Sequence[Step], place: int) -> set[str]:
-    """Facts behind later questions about who reports to whom that nobody has asked for yet.
+def _find_due_links(steps: Sequence[Step], place: int) -> set[str]:
+    """Facts behind later questions about who reports to whom that no probe has asked for yet.
 
-    Whether such an answer agrees with its facts can be told only where these were asked for.
+    The consistency of such an answer is only known if the subject has stated the facts.
     """
     asked = {need for step in steps[:place] if step.recall for need in step.recall.needs}
     later = (step.question for step in steps[place:] if step.question.claim)
     return {need for question in later for need in question.needs} - asked
 
 
-def recall_question(fact: Fact, facts: Sequence[Fact]) -> Question:
-    """A question for one fact, among the values of all facts of its relation."""
-    alike = {other.value for other in facts if other.relation == fact.relation}
-    return Question(
-        id=f"recall-{fact.id}",
-        kind="recall",
-        prompt=fact.asked_for,
-        truth=fact.value,
-        options=tuple(sorted(alike)),
-        needs=(fact.id,),
-    )
-
-
 def _has_lure(question: Question) -> bool:
-    """Whether there is one wrong answer among its options, and one wording of it."""
+    """Whether a question is unpaired and has a wrong option to push."""
     return question.signal is not None and bool(question.options) and question.pair is None
 
 
-def _telling(steps: Sequence[Step], facts: Sequence[Fact], lag: int) -> list[Step]:
-    """Each fact so long before it is needed; those that nobody asks for fill the gaps."""
+def _assign_facts(steps: Sequence[Step], facts: Sequence[Fact], lag: int) -> list[Step]:
+    """Tell each fact `lag` trials before it is needed; unneeded facts fill the gaps."""
     by_id = {fact.id: fact for fact in facts}
     needed = [[by_id[name] for name in step.question.needs] for step in steps]
     wanted = {fact.id for group in needed for fact in group}

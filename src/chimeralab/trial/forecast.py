@@ -40,7 +40,7 @@ def max_requests(scripts: Iterable[Script]) -> tuple[int, int, int]:
                 for name in script.probes_before(turn)
             }
             scene = script.scene(turn, right, first)
-            shown = [script.asked(turn, answers, first) for answers in (right, misled)]
+            shown = [script.pose(turn, answers, first) for answers in (right, misled)]
             probes, misleader = script.probes_at(turn), script.misleader(turn)
             after = [script.probes[name] for name in probes if name not in first]
             in_forks = sum(_size(probe.text(step, misleader)) for probe in after)
@@ -183,10 +183,10 @@ def simulate_session(script: Script, subject: PhantomSubject, arm: str) -> Itera
     for turn in range(1, len(script.course.steps) + 1):
         probed: dict[str, str] = {}
         for probe in script.probes_before(turn):
-            probed[probe] = reply(script.fork(turn, answers, probe, probed), turn, probe)
-        answers.append(reply(script.asked(turn, answers, probed), turn))
+            probed[probe] = reply(script.pose_probe(turn, answers, probe, probed), turn, probe)
+        answers.append(reply(script.pose(turn, answers, probed), turn))
         for probe in script.probes_at(turn):
             if probe not in probed:
-                probed[probe] = reply(script.fork(turn, answers, probe, probed), turn, probe)
+                probed[probe] = reply(script.pose_probe(turn, answers, probe, probed), turn, probe)
         row = score(script, turn, answers, probed, scorer)
         yield replace(row, session=session, arm=arm, scenario=scenario)

@@ -1,4 +1,4 @@
-"""Six points of a trial at which anyone can look on, each told of when it happens."""
+"""Hooks: six points of a trial at which observers are called."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ RELATIONAL = ("converse", "transitive")
 
 
 class HookEvent(NamedTuple):
-    """Something seen at a hook point of one session."""
+    """What a hook of one session reports."""
 
     point: Point
     session: str
@@ -29,16 +29,16 @@ class HookEvent(NamedTuple):
     detail: Mapping[str, Any]
 
     def as_event(self) -> dict[str, Any]:
-        """As a line of `run --events`: it goes by the name of its point."""
+        """The event as a line of `run --events`, named after its hook."""
         return {"event": self.point, "talk": self.session, "turn": self.trial, **self.detail}
 
 
-Watcher = Callable[[HookEvent], None]
-Sightings = Iterator[tuple[Point, dict[str, Any]]]
+Observer = Callable[[HookEvent], None]
+Observations = Iterator[tuple[Point, dict[str, Any]]]
 
 
 class Hooks:
-    """Passes what is observed on to those who asked for it; hand it to a run as `publish`.
+    """Calls observers at the hooks they registered for; pass it to a run as `publish`.
 
     >>> hooks, seen = Hooks(), []
     >>> hooks.on("bias_injected", seen.append)
@@ -48,22 +48,22 @@ class Hooks:
     """
 
     def __init__(self) -> None:
-        self._watchers: defaultdict[str, list[Watcher]] = defaultdict(list)
+        self._observers: defaultdict[str, list[Observer]] = defaultdict(list)
 
-    def on(self, point: Point, watcher: Watcher) -> None:
-        """Call the watcher with everything that is seen at a point."""
+    def on(self, point: Point, observer: Observer) -> None:
+        """Register an observer at a hook."""
         if point not in POINTS:
-            raise InputError(f"unknown hook point {point!r}; known: {', '.join(POINTS)}")
-        self._watchers[point].append(watcher)
+            raise InputError(f"unknown hook {point!r}; known: {', '.join(POINTS)}")
+        self._observers[point].append(observer)
 
     def __call__(self, news: object) -> None:
         if isinstance(news, HookEvent):
-            for watcher in self._watchers[news.point]:
-                watcher(news)
+            for observer in self._observers[news.point]:
+                observer(news)
 
 
-def at_question(row: TrialRow) -> Sightings:
-    """What can be observed when a question is put; of the row, no answer has to be there."""
+def at_question(row: TrialRow) -> Observations:
+    """Observations before a question; the row need not have an answer."""
     if row.novel:
         yield "novel_task_flagged", {"item": row.item, "kind": row.kind}
     if row.pair is not None:
@@ -74,18 +74,18 @@ def at_question(row: TrialRow) -> Sightings:
         yield "bias_injected", {"signal": row.signal, **where}
 
 
-def at_answer(row: TrialRow) -> Sightings:
-    """What can be observed when the answer is there; of the row, nothing else has to be."""
+def at_answer(row: TrialRow) -> Observations:
+    """Observations after an answer; the row need not have replies to probes."""
     cells = row.cells()
-    judged = {name: cells[name] for name in ("item", "response", "truth", "correct")}
-    yield "memory_recall_validated", judged
+    columns = ("item", "response", "truth", "correct")
+    yield "memory_recall_validated", {name: cells[name] for name in columns}
     if row.kind in RELATIONAL:
-        checked = {name: cells[name] for name in ("item", "kind", "claim", "correct")}
-        yield "relation_checked", checked
+        columns = ("item", "kind", "claim", "correct")
+        yield "relation_checked", {name: cells[name] for name in columns}
 
 
-def at_probe(probe: Probe, row: TrialRow) -> Sightings:
-    """What can be observed when the reply to a probe is there and can be read."""
+def at_probe(probe: Probe, row: TrialRow) -> Observations:
+    """Observations after a probe whose reply can be read."""
     if probe.observed is None:
         return
     point, *columns = probe.observed

@@ -154,7 +154,7 @@ def read_trial(
     tuned = {name: stress.part(name, {}, "[stressors]") for name in stress.tables}
     # In arms that have no say in it, the evidence is as strong and as true as [stressors] says.
     stated = (part.evidence_strength for part in tuned.values())
-    shown = (part.evidence_shown for part in tuned.values())
+    shown = (part.evidence_mode for part in tuned.values())
     plan = TrialPlan(
         arms={key: arms[key.arm] for key in cast},
         subjects={key: key.subject for key in cast},
@@ -309,7 +309,7 @@ def _refuse_idle(courses: Sequence[Course], arms: Mapping[str, Arm]) -> None:
                 "choose others in [scenarios], or see beliefs and consensus in [layout]"
             )
         alone = next((course for course in courses if len(course.beliefs) < 2), None)
-        if part.evidence_shown == "mixed" and alone is not None:
+        if part.evidence_mode == "mixed" and alone is not None:
             raise InputError(
                 f'[stressors.{name}] evidence = "mixed" needs two beliefs in every scenario, and '
                 f"{alone.id} has {len(alone.beliefs)}; see beliefs in [layout]"

@@ -1,4 +1,4 @@
-"""Questions asked in a fork of the conversation, so that measuring changes nothing."""
+"""Probes: questions asked in a fork of the conversation, so that measuring changes nothing."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,21 +8,20 @@ from chimeralab.core.records import Record
 from chimeralab.trial.course import Step
 from chimeralab.trial.scenarios.items import Question
 
-# How sure a subject can say that it is, where its replies are held to options.
+# The confidence levels offered where replies are constrained to options.
 LEVELS = tuple(f"{tenth / 10:g}" for tenth in range(11))
 
 
 @dataclass(frozen=True, slots=True)
 class Probe(Record):
-    """The seam of probes: what is asked in a fork, and at which steps of a course.
+    """The seam of probes: what is asked in a fork, and at which steps.
 
-    A probe of your own is a frozen dataclass that inherits from this one; its fields are its
-    settings. It must have `text`; all else has a default. Its replies are stored and exported
-    beside the trials, under the name that the plan gives it.
+    A custom probe is a frozen dataclass that inherits from this one; its fields are its settings.
+    Only `text` is required. Its replies are stored and exported under its name in the plan.
 
-    `words` say what it asks for in the methods of a report. A probe with `first` is put before the
-    answer of its turn, and leaves out the stressors that are not heard alone. `observed` names the
-    hook at which its reply is told of, and the columns that are told.
+    `words` describe it in the methods section of a report. A probe with `first` is asked before the
+    answer, without the stressors that are not heard alone. `observed` names the hook that reports
+    its reply, and the columns reported.
     """
 
     name: ClassVar[str] = ""
@@ -31,11 +30,11 @@ class Probe(Record):
     observed: ClassVar[tuple[str, ...] | None] = None
 
     def text(self, step: Step, misleader: str | None) -> str:
-        """The words that follow the answer; `misleader` says who gave a false signal, if anyone."""
+        """The text that follows the answer; `misleader` is who gave a false signal, if anyone."""
         raise NotImplementedError
 
     def fits(self, step: Step, misleader: str | None) -> bool:
-        """Whether there is anything to ask at a step."""
+        """Whether it is asked at a step."""
         return True
 
     def question(self, step: Step) -> Question:
@@ -43,14 +42,14 @@ class Probe(Record):
         return step.question
 
     def options(self, step: Step) -> tuple[str, ...]:
-        """The replies that can be read, where only some can."""
+        """The readable replies, if they are limited."""
         return ()
 
 
 SEAM = Seam("text", {"name": str, "words": str, "first": bool}, Probe)
 
 
-class Alone(Probe):
+class PrivateAnswer(Probe):
     """The question itself, before the others are heard."""
 
     name: ClassVar[str] = "alone"
@@ -68,7 +67,7 @@ class Alone(Probe):
 
 
 class Confidence(Probe):
-    """How sure the subject is of its answer."""
+    """The confidence in the last answer."""
 
     name: ClassVar[str] = "confidence"
     words: ClassVar[str] = "confidence from 0 to 1"
@@ -85,7 +84,7 @@ class Confidence(Probe):
 
 
 class StatedBelief(Probe):
-    """How likely the subject holds the wrong answer to be."""
+    """The probability that the subject gives to the wrong answer."""
 
     name: ClassVar[str] = "belief"
     words: ClassVar[str] = "the likelihood of the wrong answer"
@@ -102,7 +101,7 @@ class StatedBelief(Probe):
 
 
 class EarlierFact(Probe):
-    """A fact that was told before."""
+    """A fact that was told earlier."""
 
     name: ClassVar[str] = "recall"
     words: ClassVar[str] = "earlier facts"
@@ -125,7 +124,7 @@ class EarlierFact(Probe):
 
 
 class ManipulationCheck(Probe):
-    """Whether a signal was taken in, not whether it was believed: the question leaves both open."""
+    """Whether a signal was noticed; the wording leaves open whether it was believed."""
 
     name: ClassVar[str] = "noticed"
     words: ClassVar[str] = "which answer the signal had named"
@@ -133,7 +132,7 @@ class ManipulationCheck(Probe):
     def text(self, step: Step, misleader: str | None) -> str:
         who = misleader or "anybody"
         asked = f"Whatever you think yourself: which answer to the last question did {who} give?"
-        return _choice(asked, step.question.options)
+        return _with_options(asked, step.question.options)
 
     def fits(self, step: Step, misleader: str | None) -> bool:
         return misleader is not None
@@ -144,16 +143,22 @@ class ManipulationCheck(Probe):
 
 PROBES: dict[str, Probe] = {
     each.name: each
-    for each in (Alone(), Confidence(), StatedBelief(), EarlierFact(), ManipulationCheck())
+    for each in (
+        PrivateAnswer(),
+        Confidence(),
+        StatedBelief(),
+        EarlierFact(),
+        ManipulationCheck(),
+    )
 }
 
 
 def question_text(question: Question) -> str:
-    """A question with its options, and the form in which an answer can be read."""
+    """A question with its options and the form of the reply."""
     if not question.options:
         return f"Question: {question.prompt}\nReply in one short sentence."
-    return _choice(f"Question: {question.prompt}", question.options)
+    return _with_options(f"Question: {question.prompt}", question.options)
 
 
-def _choice(asked: str, options: tuple[str, ...]) -> str:
+def _with_options(asked: str, options: tuple[str, ...]) -> str:
     return f"{asked}\nOptions: {', '.join(options)}\nReply with one of the options only."

@@ -1,32 +1,32 @@
-"""What a subject has before it at one turn: the past as shown, the question, the evidence."""
+"""What a subject sees at one turn: the past as shown, the question and the evidence."""
 
 import re
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Message
 from chimeralab.trial.course import Course, Step
 from chimeralab.trial.scenarios.items import Fact, Question
 
-# The order of the lines within one message.
-KINDS = ("notes", "feedback", "fact", "evidence", "others", "commitment", "review", "question")
+# In the order of the lines within one message.
 Kind = Literal[
     "notes", "feedback", "fact", "evidence", "others", "commitment", "review", "question"
 ]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Action = Literal["said", "removed", "altered"]
-# How far evidence can be trusted where no stressor says.
+# Reliability of evidence unless a stressor sets it.
 DEFAULT_STRENGTH = 0.9
 EVIDENCE = "evidence"
-# What precedes the rest of an episode that the subject does not remember.
+# Introduces what is left of an episode that the subject has forgotten.
 EARLIER = "From earlier in this conversation:"
 CHECK = "A check that is right in {percent} % of cases says: the answer to “{question}” is {named}."
 
 
 class Utterance(NamedTuple):
-    """One line of a message; `fact` is the fact that it tells, `by` whose treatment it belongs to.
+    """One line of a message; `fact` is the fact it states.
 
-    That is the name of a stressor, or "evidence"; the course itself says the rest.
+    `by` names the treatment it belongs to: a stressor, "evidence", or nothing for the course.
     """
 
     kind: Kind
@@ -37,9 +37,9 @@ class Utterance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Record):
-    """What was put to the subject at one turn, and its answer if there is one yet.
+    """The message of one turn, and the answer if there is one.
 
-    In the past, one without an answer is what is left of an episode that was taken away.
+    In the past, an exchange without an answer is what remains of a removed episode.
     """
 
     turn: int
@@ -47,23 +47,22 @@ class Exchange(Record):
     answer: str | None = None
 
     @property
-    def ordered(self) -> list[Utterance]:
-        """The lines in the order in which they are read."""
+    def sorted_lines(self) -> list[Utterance]:
         return sorted(self.lines, key=lambda line: KINDS.index(line.kind))
 
     @property
     def text(self) -> str:
-        return "\n".join(line.text for line in self.ordered)
+        return "\n".join(line.text for line in self.sorted_lines)
 
-    def adding(self, line: Utterance) -> "Exchange":
+    def with_line(self, line: Utterance) -> "Exchange":
         return replace(self, lines=(*self.lines, line))
 
 
 @dataclass(frozen=True, slots=True)
 class Injection(Record):
-    """What a stressor did, where: the text that it said or took away, and what stands instead.
+    """One manipulation: the text that was said or removed, and its replacement if altered.
 
-    A countermeasure is entered under its own name in the place of a stressor's; it only says.
+    A countermeasure is recorded under its own name, and only says.
     """
 
     stressor: str
@@ -76,7 +75,7 @@ class Injection(Record):
 
 @dataclass(frozen=True, slots=True)
 class Scene(Record):
-    """Everything that the subject will see at a turn, and what was done to it."""
+    """Everything that the subject sees at a turn, and every manipulation of it."""
 
     opening: str
     past: tuple[Exchange, ...]
@@ -84,20 +83,19 @@ class Scene(Record):
     injections: tuple[Injection, ...] = ()
 
     def saying(self, name: str, line: Utterance) -> "Scene":
-        """The scene with one more line in the present, on record under a name."""
+        """Add a line to the present, recorded under a name."""
         injection = Injection(name, "said", self.present.turn, line.kind, line.text)
         return replace(
-            self, present=self.present.adding(line), injections=(*self.injections, injection)
+            self, present=self.present.with_line(line), injections=(*self.injections, injection)
         )
 
 
 class Moment(NamedTuple):
-    """Where in which course a scene stands, and what the subject has chosen so far.
+    """The turn of a course at which a scene is shown, and what the subject chose so far.
 
-    `chosen` holds the option that each earlier answer names, None where it names none; `alone` is
-    what the subject answered in a fork, before it heard the others. `strength` is how far
-    the evidence of this arm can be trusted. A subject with its `own_memory` can be made to forget
-    an episode, but nothing can be written into its past.
+    `chosen` has the option of each earlier answer (None if unread), `alone` the private answer
+    given before hearing the others, and `strength` the reliability of the evidence. The past of a
+    subject with its `own_memory` can be forgotten but not rewritten.
     """
 
     course: Course
@@ -117,18 +115,18 @@ class Moment(NamedTuple):
         return self.course.step(self.turn - 1) if self.turn > 1 else None
 
 
-def messages(scene: Scene) -> tuple[Message, ...]:
-    """The scene as a chat: user and assistant in turn, the opening at the head.
+def render_messages(scene: Scene) -> tuple[Message, ...]:
+    """Render a scene as a chat that starts with the opening.
 
-    What is left of an episode stands at the head of the next message, marked as earlier.
+    The remains of a removed episode go, marked as earlier, to the head of the next message.
     """
     chat = []
     head = [scene.opening] if scene.opening else []
     for exchange in (*scene.past, scene.present):
         if exchange is not scene.present and exchange.answer is None:
-            if not exchange.lines:
-                continue
-            head.append("\n".join((EARLIER, *(f"> {line}" for line in exchange.text.split("\n")))))
+            if exchange.lines:
+                quoted = (f"> {line}" for line in exchange.text.split("\n"))
+                head.append("\n".join((EARLIER, *quoted)))
             continue
         chat.append(Message("user", "\n\n".join((*head, exchange.text))))
         head = []
@@ -137,14 +135,14 @@ def messages(scene: Scene) -> tuple[Message, ...]:
     return tuple(chat)
 
 
-def testimony(question: Question, strength: float, named: str) -> tuple[str, float]:
-    """The evidence for one answer as it is shown, and the reliability that it states: of the
-    question's own the nearest in strength, else a check.
+def choose_evidence(question: Question, strength: float, named: str) -> tuple[str, float]:
+    """Choose the evidence for an answer: its text and stated reliability.
 
-    False evidence looks the same and speaks for the lure.
+    Of the question's own evidence it is the nearest in strength, otherwise a generic check. False
+    evidence looks the same and supports the lure.
 
     >>> from chimeralab.trial.scenarios.items import Question
-    >>> testimony(Question("q", "recall", "Where?", "Rome"), 0.9, "Oslo")[0]
+    >>> choose_evidence(Question("q", "recall", "Where?", "Rome"), 0.9, "Oslo")[0]
     'A check that is right in 90 % of cases says: the answer to “Where?” is Oslo.'
     """
     truth = str(question.truth)
@@ -158,12 +156,3 @@ def testimony(question: Question, strength: float, named: str) -> tuple[str, flo
         return min(own, key=lambda each: abs(each[1] - strength))
     text = CHECK.format(percent=f"{100 * strength:g}", question=question.prompt, named=named)
     return text, strength
-
-
-def odds(strength: float) -> str:
-    """A reliability as odds.
-
-    >>> odds(0.9), odds(1.0)
-    ('9 to 1', 'a certainty')
-    """
-    return "a certainty" if strength == 1 else f"{strength / (1 - strength):.3g} to 1"

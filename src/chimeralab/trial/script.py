@@ -1,7 +1,7 @@
-"""One session: a subject's way through one course under one arm, turn by turn.
+"""The script of one session: a course under an arm, turn by turn.
 
-Everything is worked out again from the course, the arm, the seed and the answers so far, so that a
-session that was broken off goes on exactly as it would have gone.
+Everything is derived from the course, the arm, the seed and the answers so far, so an interrupted
+session resumes exactly where it stopped.
 """
 
 import json
@@ -17,7 +17,7 @@ from chimeralab.runner.interventions import Ask
 from chimeralab.runner.journal import RunContext
 from chimeralab.runner.talk import Talk
 from chimeralab.trial.course import Course, Evidence
-from chimeralab.trial.probes import Alone, Probe, question_text
+from chimeralab.trial.probes import PrivateAnswer, Probe, question_text
 from chimeralab.trial.replies import read_choice
 from chimeralab.trial.scenarios.items import Question
 from chimeralab.trial.scene import (
@@ -27,26 +27,26 @@ from chimeralab.trial.scene import (
     Moment,
     Scene,
     Utterance,
-    messages,
-    testimony,
+    choose_evidence,
+    render_messages,
 )
 from chimeralab.trial.stressors import Stressor, apply_sham
 
 if TYPE_CHECKING:
     from chimeralab.trial.session import Examination
 
+# The replies to the probes of a turn, by probe.
 Probed = Mapping[str, str]
-ProbedAt = Callable[[int], Probed]
-NOTHING_PROBED: Probed = MappingProxyType({})
+NOT_PROBED: Probed = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Arm(Record):
-    """What is done to a subject: stressors, each by name, and optionally something against them.
+    """The stressors that a subject is exposed to, by name, and a countermeasure if any.
 
-    In a `sham` arm the stressors' places are filled with neutral text. `cell` says which stressors
-    are on, as in 101; `dose` is the value that a dose design varies, `dosed` the key that has it.
-    `against` is the name of the countermeasure in the plan.
+    A `sham` arm has neutral text instead. `cell` says which stressors are on, as in 101. A dose
+    design varies the key `dosed` and gives this arm the value `dose`. `against` is the name of the
+    countermeasure in the plan.
     """
 
     stressors: Mapping[str, Stressor]
@@ -59,37 +59,41 @@ class Arm(Record):
 
     @property
     def stress(self) -> str:
-        """A key for what is done: arms that share it have the same stressors, equally set."""
+        """A key shared by all arms with the same stressors and settings."""
         settings = {name: part.as_dict() for name, part in self.stressors.items()}
         return json.dumps(settings, sort_keys=True, default=str)
 
-    def acted(self, name: str, scene: Scene, moment: Moment) -> Scene:
-        """The scene after one of the stressors, or its sham; on record under its name here."""
+    def apply(self, stressors: Iterable[str], scene: Scene, moment: Moment) -> Scene:
+        """Apply some of the stressors, or their shams, in order; each is recorded by its name."""
+        for name in stressors:
+            scene = self._apply_one(name, scene, moment)
+        return scene
+
+    def _apply_one(self, name: str, scene: Scene, moment: Moment) -> Scene:
         part = self.stressors[name]
         before = scene.injections
         after = apply_sham(part, scene, moment) if self.sham else part.apply(scene, moment)
-        done = after.injections[len(before) :]
-        if not done and after is not scene and after != scene:
+        new = after.injections[len(before) :]
+        if not new and after is not scene and after != scene:
             raise InputError(
-                f"[stressors.{name}] changed a scene and put nothing on record; "
-                "enter an Injection for whatever it does, as Scene.saying does"
+                f"[stressors.{name}] changed a scene without recording it; "
+                "add an Injection for every change, as Scene.saying does"
             )
         if not self.sham:
-            done = tuple(replace(each, stressor=name) for each in done)
+            new = tuple(replace(each, stressor=name) for each in new)
         said = scene.present.lines
         lines = (line if line in said else line._replace(by=name) for line in after.present.lines)
         present = replace(after.present, lines=tuple(lines))
-        return replace(after, present=present, injections=(*before, *done))
+        return replace(after, present=present, injections=(*before, *new))
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerRules(Record):
-    """[answers]: how answers are got. Where a question has options, a model that can be is held to
-    them, if they are `constrained`.
+    """[answers]: how answers are elicited and read.
 
-    A reply that can't be read counts as such; `record` leaves it in the conversation, `drop` takes
-    question and reply out of it, and `ask again` does so only if a second reply can't be read
-    either. What was told stays.
+    With `constrained`, a model that supports it can only reply with an option of the question. An
+    `unreadable` reply is counted; `record` keeps it in the conversation, `drop` removes question
+    and reply but not the facts told, and `ask again` drops only if the second reply is unreadable.
     """
 
     constrained: bool = True
@@ -98,10 +102,10 @@ class AnswerRules(Record):
 
 @dataclass(frozen=True, slots=True)
 class Script(Record):
-    """A course under an arm. `seed` is common to all arms, so that events fall on the same trials.
+    """A course under an arm. All arms share the `seed`, so events fall on the same trials.
 
-    `strength` is that of the evidence where the arm has no say in it, and `evidence` whether it is
-    true. A subject with its `own_memory` hears one message at a time; see `hears`.
+    `strength` and `evidence` are the reliability and truth of the evidence unless the arm sets
+    them. A subject with its `own_memory` gets one message at a time.
     """
 
     course: Course
@@ -112,8 +116,7 @@ class Script(Record):
     own_memory: bool = False
     answering: AnswerRules = AnswerRules(constrained=False, unreadable="record")
     evidence: Evidence = "true"
-    # What was said at a turn, and what solves it, never changes: both are worked out once.
-    _known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    _cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def asks_again(self) -> bool:
@@ -124,140 +127,139 @@ class Script(Record):
         system: tuple[Message, ...],
         ask: Ask,
         answers: Sequence[str],
-        probed: ProbedAt,
+        probed: Callable[[int], Probed],
     ) -> Request:
-        """One question as the subject gets it, with the solution for whoever scores it.
+        """Build the request for a question or probe.
 
-        With its own memory it is told what it heard at every turn, and so far answered.
+        A subject with its own memory gets every turn so far, with its answers.
         """
         turn = ask.turn
         if ask.probe is None:
-            scene, shown = self._shown(turn, answers, ask.probed)
+            scene, request = self._pose(turn, answers, ask.probed)
         else:
-            scene, shown = self._forked(turn, answers, ask.probe, ask.probed)
-        heard: list[SubjectTurn] = []
+            scene, request = self._pose_probe(turn, answers, ask.probe, ask.probed)
+        history: list[SubjectTurn] = []
         if self.own_memory:
-            heard = [self.heard_at(n, answers, probed(n)) for n in range(1, turn)]
-            heard.append(self.hears(scene, answers))
+            history = [self._recall_turn(n, answers, probed(n)) for n in range(1, turn)]
+            history.append(self._as_subject_turn(scene, answers))
             said = [*answers[:turn], None][:turn]
-            heard = [replace(each, answer=answer) for each, answer in zip(heard, said, strict=True)]
+            history = [replace(one, answer=text) for one, text in zip(history, said, strict=True)]
             if system:
-                heard[0] = replace(heard[0], text=f"{system[0].content}\n\n{heard[0].text}")
-        return replace(shown, messages=(*system, *shown.messages), history=tuple(heard))
+                history[0] = replace(history[0], text=f"{system[0].content}\n\n{history[0].text}")
+        return replace(request, messages=(*system, *request.messages), history=tuple(history))
 
-    def examine(self, talk: Talk, room: RunContext) -> "Examination":
-        """Whoever puts a subject through it."""
-        from chimeralab.trial.session import Examination  # noqa: PLC0415 - it rests on scripts
+    def examine(self, talk: Talk, context: RunContext) -> "Examination":
+        from chimeralab.trial.session import Examination  # noqa: PLC0415 - it imports scripts
 
-        return Examination(talk, self, room)
+        return Examination(talk, self, context)
 
-    def asked(self, turn: int, answers: Sequence[str], probed: Probed = NOTHING_PROBED) -> Request:
-        """A turn's question after the answers before it; `probed` has the replies in its forks."""
-        return self._shown(turn, answers, probed)[1]
+    def pose(self, turn: int, answers: Sequence[str], probed: Probed = NOT_PROBED) -> Request:
+        """The question of a turn, given the earlier answers and the replies to its probes."""
+        return self._pose(turn, answers, probed)[1]
 
-    def fork(self, turn: int, answers: Sequence[str], probe: str, probed: Probed) -> Request:
-        """What is asked in a fork at a turn: before its answer and without what is not heard alone,
-        or after it."""
-        return self._forked(turn, answers, probe, probed)[1]
+    def pose_probe(self, turn: int, answers: Sequence[str], probe: str, probed: Probed) -> Request:
+        return self._pose_probe(turn, answers, probe, probed)[1]
 
-    def scene(self, turn: int, answers: Sequence[str], probed: Probed = NOTHING_PROBED) -> Scene:
-        """What the subject has before it at a turn, and what was done to it."""
-        return self._shown(turn, answers, probed)[0]
+    def scene(self, turn: int, answers: Sequence[str], probed: Probed = NOT_PROBED) -> Scene:
+        """What the subject sees at a turn, and every manipulation of it."""
+        return self._pose(turn, answers, probed)[0]
 
-    def _shown(self, turn: int, answers: Sequence[str], probed: Probed) -> tuple[Scene, Request]:
-        # A turn is put, forked and put on record: what it shows is worked out once for all three.
-        alone = probed.get(Alone.name)
-        place = turn, tuple(answers[: turn - 1]), alone
-        if self._known.get("asked") != place:
+    def _pose(self, turn: int, answers: Sequence[str], probed: Probed) -> tuple[Scene, Request]:
+        # A turn is posed, probed and recorded; its scene is staged once for all three.
+        alone = probed.get(PrivateAnswer.name)
+        key = turn, tuple(answers[: turn - 1]), alone
+        if self._cache.get("turn") != key:
             question = self.course.step(turn).question
-            scene = self._staged(turn, answers, tuple(self.arm.stressors), alone)
-            put = self._put(scene, question, question.options, messages(scene))
-            self._known.update(asked=place, shown=(scene, put))
-        shown: tuple[Scene, Request] = self._known["shown"]
-        return shown
+            scene = self._stage(turn, answers, self.arm.stressors, alone)
+            request = self._request(scene, question, question.options, render_messages(scene))
+            self._cache.update(turn=key, posed=(scene, request))
+        posed: tuple[Scene, Request] = self._cache["posed"]
+        return posed
 
-    def _forked(
+    def _pose_probe(
         self, turn: int, answers: Sequence[str], probe: str, probed: Probed
     ) -> tuple[Scene, Request]:
+        """Ask before the answer, without the stressors that are not heard alone, or after it."""
         step, part = self.course.step(turn), self.probes[probe]
         if part.first:
             heard = [name for name, each in self.arm.stressors.items() if each.heard_alone]
-            scene = self._staged(turn, answers, heard)
-            chat = messages(scene)
+            scene = self._stage(turn, answers, heard)
+            chat = render_messages(scene)
         else:
-            scene, shown = self._shown(turn, answers, probed)
+            scene, posed = self._pose(turn, answers, probed)
             text = part.text(step, self.misleader(turn))
             more = (Message("assistant", answers[turn - 1]), Message("user", text))
-            chat = (*shown.messages, *more)
-        return scene, self._put(scene, part.question(step), part.options(step), chat)
+            chat = (*posed.messages, *more)
+        return scene, self._request(scene, part.question(step), part.options(step), chat)
 
     def is_readable(self, turn: int, answer: str) -> bool:
-        """Whether an answer can be read; a free one can, unless it is empty."""
+        """Whether an answer can be read; a free one can unless it is empty."""
         options = self.course.step(turn).question.options
         return bool(read_choice(answer, options) if options else answer.strip())
 
-    def heard_at(self, turn: int, answers: Sequence[str], probed: Probed) -> SubjectTurn:
-        """An earlier turn as a subject with its own memory heard it then."""
-        place = "heard", turn, tuple(answers[: turn - 1]), probed.get(Alone.name)
-        if place not in self._known:
-            names, alone = tuple(self.arm.stressors), probed.get(Alone.name)
-            self._known[place] = self.hears(self._staged(turn, answers, names, alone), answers)
-        heard: SubjectTurn = self._known[place]
-        return heard
+    def _recall_turn(self, turn: int, answers: Sequence[str], probed: Probed) -> SubjectTurn:
+        """An earlier turn as a subject with its own memory got it."""
+        alone = probed.get(PrivateAnswer.name)
+        key = "recall", turn, tuple(answers[: turn - 1]), alone
+        if key not in self._cache:
+            scene = self._stage(turn, answers, self.arm.stressors, alone)
+            self._cache[key] = self._as_subject_turn(scene, answers)
+        found: SubjectTurn = self._cache[key]
+        return found
 
-    def hears(self, scene: Scene, answers: Sequence[str]) -> SubjectTurn:
-        """A scene for a subject that keeps its own memory: its newest message, and what is gone."""
-        # Of an episode that is gone, what other stressors said is said again.
+    def _as_subject_turn(self, scene: Scene, answers: Sequence[str]) -> SubjectTurn:
+        """The newest message and the forgotten turns, for a subject with its own memory."""
+        # What other stressors said in a removed episode is repeated.
         left = tuple(exchange for exchange in scene.past if exchange.answer is None)
         now = scene.present.turn
         opening = scene.opening if now == 1 else ""
-        present = messages(replace(scene, opening=opening, past=left))
+        present = render_messages(replace(scene, opening=opening, past=left))
         kept = {exchange.turn: exchange for exchange in scene.past if exchange not in left}
         _, past = self._past(answers[: now - 1])
         for turn, exchange in kept.items():
             if exchange.lines != past[turn - 1].lines:
                 raise InputError(
-                    f"{self.course.id}: what was said at turn {turn} was changed afterwards, and "
-                    "this subject keeps its own memory, where nothing can be rewritten; leave that "
-                    "stressor out, or see recall in docs/agents.md"
+                    f"{self.course.id}: a stressor rewrote turn {turn}, but this subject keeps its "
+                    "own memory, which can't be rewritten; leave that stressor out, or see recall "
+                    "in docs/agents.md"
                 )
         return SubjectTurn(present[-1].content, tuple(n for n in range(1, now) if n not in kept))
 
     def probes_at(self, turn: int) -> tuple[str, ...]:
-        """What is asked in forks at a turn, by name."""
+        """The names of the probes of a turn."""
         step, misleader = self.course.step(turn), self.misleader(turn)
         return tuple(name for name, part in self.probes.items() if part.fits(step, misleader))
 
     def probes_before(self, turn: int) -> tuple[str, ...]:
-        """What of it is asked before the answer."""
+        """Those of them that are asked before the answer."""
         return tuple(name for name in self.probes_at(turn) if self.probes[name].first)
 
     def misleader(self, turn: int) -> str | None:
-        """Who said something false about a turn's question that still stands."""
+        """Who said something false about a turn's question that can still be read."""
         for name, part in self.arm.stressors.items():
             who = part.misleads(self.course, turn)
-            if who and not self.arm.sham and self._can_be_read(name, turn):
+            if who and not self.arm.sham and self._is_visible(name, turn):
                 return who
         return None
 
     def stands(self, turn: int) -> bool:
-        """Whether what a stressor has said about a turn's question can still be read."""
+        """Whether a signal about a turn's question can still be read."""
         parts = self.arm.stressors
         spared = all(part.spares_others for part in parts.values())
         return not self.arm.sham and any(
-            part.signals(self.course, turn) and (spared or self._can_be_read(name, turn))
+            part.signals(self.course, turn) and (spared or self._is_visible(name, turn))
             for name, part in parts.items()
         )
 
-    def _can_be_read(self, stressor: str, turn: int) -> bool:
-        place = "read", turn, stressor
-        if place not in self._known:
-            # What is gone from memory does not depend on the answers, so blank ones will do.
+    def _is_visible(self, stressor: str, turn: int) -> bool:
+        key = "visible", turn, stressor
+        if key not in self._cache:
+            # What is forgotten does not depend on the answers.
             blank = [""] * (turn - 1)
-            scene = self._staged(turn, blank, tuple(self.arm.stressors))
+            scene = self._stage(turn, blank, self.arm.stressors)
             moment = self._moment(turn, self._past(blank)[0])
-            self._known[place] = self.arm.stressors[stressor].stands(scene, moment)
-        return bool(self._known[place])
+            self._cache[key] = self.arm.stressors[stressor].stands(scene, moment)
+        return bool(self._cache[key])
 
     @property
     def _strength(self) -> float:
@@ -265,16 +267,16 @@ class Script(Record):
         return next((strength for strength in stated if strength is not None), self.strength)
 
     @property
-    def evidence_shown(self) -> Evidence:
-        """Whether the evidence of this session is true."""
-        stated = (part.evidence_shown for part in self.arm.stressors.values())
+    def evidence_mode(self) -> Evidence:
+        """Whether the evidence of this session is true, false or mixed."""
+        stated = (part.evidence_mode for part in self.arm.stressors.values())
         return next((each for each in stated if each is not None), self.evidence)
 
     def is_falsified(self, question: Question) -> bool:
         """Whether the evidence about a question is false."""
-        if "falsified" not in self._known:
-            self._known["falsified"] = self.course.falsified(self.evidence_shown)
-        return question.id in self._known["falsified"]
+        if "falsified" not in self._cache:
+            self._cache["falsified"] = self.course.draw_falsified(self.evidence_mode)
+        return question.id in self._cache["falsified"]
 
     def _moment(
         self, turn: int, chosen: tuple[str | None, ...], alone: str | None = None
@@ -283,93 +285,88 @@ class Script(Record):
         own = None if alone is None else read_choice(alone, options)
         return Moment(self.course, turn, self.seed, chosen, self._strength, own, self.own_memory)
 
-    def _staged(
-        self, turn: int, answers: Sequence[str], names: Sequence[str], alone: str | None = None
+    def _stage(
+        self, turn: int, answers: Sequence[str], names: Iterable[str], alone: str | None = None
     ) -> Scene:
-        """A turn under some of the stressors; in the past, all of them have spoken."""
+        """Stage a turn under some of the stressors; all of them acted in the past."""
         chosen, past = self._past(answers[: turn - 1])
         moment = self._moment(turn, chosen, alone)
-        scene = self._under(names, Scene(self.course.opening, past, self.bare(turn)), moment)
+        scene = Scene(self.course.opening, past, self.baseline(turn))
+        scene = self.arm.apply(names, scene, moment)
         if self.arm.countermeasure is not None:
             scene = self.arm.countermeasure.apply(scene, moment)
         return scene
 
-    def _under(self, stressors: Iterable[str], scene: Scene, moment: Moment) -> Scene:
-        for name in stressors:
-            scene = self.arm.acted(name, scene, moment)
-        return scene
-
     def _past(self, answers: Sequence[str]) -> tuple[tuple[str | None, ...], tuple[Exchange, ...]]:
-        """The options that answers name, and the turns at which they were given, with what all
-        stressors said then, whatever is forgotten since.
+        """The options chosen so far, and the past turns with everything that stressors said then.
 
-        A turn adds one to those before it, which are kept. What a countermeasure said is left out:
-        a notebook that is read again at every turn would be repeated in each past message, and a
-        reminder of what was answered in a fork would carry the fork into the conversation.
+        Built up turn by turn in the cache. Countermeasures are left out: a notebook would be
+        repeated in each past message, and a reminder of a private answer would carry a fork into
+        the conversation.
         """
-        known, said = self._known.setdefault("past", {(): ((), ())}), tuple(answers)
+        known, said = self._cache.setdefault("past", {(): ((), ())}), tuple(answers)
         kept = next(n for n in range(len(said), -1, -1) if said[:n] in known)
         chosen, past = known[said[:kept]]
-        # An answer that can't be read goes with its question, but not from a memory of its own.
-        stays = self.own_memory or self.answering.unreadable == "record"
+        # An unreadable answer is dropped with its question, unless the subject has its own memory.
+        keeps = self.own_memory or self.answering.unreadable == "record"
         for turn, answer in enumerate(said[kept:], start=kept + 1):
-            moment, bare = self._moment(turn, chosen), Scene("", (), self.bare(turn))
-            asked = self._under(self.arm.stressors, bare, moment).present
+            moment, scene = self._moment(turn, chosen), Scene("", (), self.baseline(turn))
+            exchange = self.arm.apply(self.arm.stressors, scene, moment).present
             chosen = (*chosen, read_choice(answer, self.course.step(turn).question.options))
-            if stays or self.is_readable(turn, answer):
-                asked = replace(asked, answer=answer)
+            if keeps or self.is_readable(turn, answer):
+                exchange = replace(exchange, answer=answer)
             else:
-                left = (line for line in asked.lines if line.kind != "question")
-                asked = replace(asked, lines=tuple(left))
-            past = (*past, asked)
+                left = (line for line in exchange.lines if line.kind != "question")
+                exchange = replace(exchange, lines=tuple(left))
+            past = (*past, exchange)
             known[said[:turn]] = chosen, past
         return chosen, past
 
-    def bare(self, turn: int) -> Exchange:
-        """A turn as it is without any stressor."""
+    def baseline(self, turn: int) -> Exchange:
+        """A turn without any stressor."""
         step = self.course.step(turn)
         told = tuple(Utterance("fact", fact.text, fact) for fact in step.told)
         question = Utterance("question", question_text(step.question))
         if step.phase != "tested":
             return Exchange(turn, (*told, question))
-        shown = Utterance("evidence", self._testimony(step.question)[0], by=EVIDENCE)
+        shown = Utterance("evidence", self._evidence_for(step.question)[0], by=EVIDENCE)
         return Exchange(turn, (*told, shown, question))
 
-    def _testimony(self, question: Question) -> tuple[str, float]:
+    def _evidence_for(self, question: Question) -> tuple[str, float]:
         named = question.signal if self.is_falsified(question) else question.truth
-        return testimony(question, self._strength, str(named))
+        return choose_evidence(question, self._strength, str(named))
 
-    def _put(
+    def _request(
         self,
         scene: Scene,
         question: Question,
         options: tuple[str, ...],
         chat: tuple[Message, ...],
     ) -> Request:
-        """A chat with the solution of its question, for subjects whose behaviour is set."""
-        place = scene.present.turn, question.id
-        if place not in self._known:
-            text, strength = self._testimony(question)
+        """A chat with the solution of its question, which only phantoms receive."""
+        key = scene.present.turn, question.id
+        if key not in self._cache:
+            text, strength = self._evidence_for(question)
             true = not self.is_falsified(question)
             facts = {fact.id: fact for fact in self.course.facts_before(scene.present.turn + 1)}
-            needed = [facts[name] for name in question.needs if name in facts]
-            self._known[place] = {
+            needs = [
+                {
+                    "text": fact.text,
+                    "wrong": [
+                        fact.text.replace(fact.value, other)
+                        for other in self.course.other_values(fact)
+                    ],
+                }
+                for fact in (facts[name] for name in question.needs if name in facts)
+            ]
+            self._cache[key] = {
                 "item": question.id,
                 "question": question.prompt,
                 "truth": str(question.truth),
                 "options": question.options,
                 "lure": None if question.signal is None else str(question.signal),
                 "evidence": {"text": text, "strength": strength, "true": true},
-                "needs": [
-                    {
-                        "text": fact.text,
-                        "wrong": [
-                            fact.text.replace(fact.value, other)
-                            for other in self.course.alike(fact)
-                        ],
-                    }
-                    for fact in needed
-                ],
+                "needs": needs,
             }
-        held_to = options if self.answering.constrained else ()
-        return Request(chat, key=self._known[place], options=held_to)
+        allowed = options if self.answering.constrained else ()
+        return Request(chat, key=self._cache[key], options=allowed)

@@ -11,7 +11,7 @@ from chimeralab.trial.measures import MEASURES, beliefs
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.trial.probes import PROBES
 from chimeralab.trial.scenarios import Beliefs, Ledger
-from chimeralab.trial.scene import testimony as evidence_for
+from chimeralab.trial.scene import choose_evidence as evidence_for
 from chimeralab.trial.script import Arm, Script
 from chimeralab.trial.stressors import Amnesia, Infallibility
 
@@ -37,17 +37,17 @@ def phases(*wanted: str) -> list[int]:
 
 
 def test_half_of_the_evidence_is_false_where_it_is_mixed():
-    assert COURSE.falsified("true") == frozenset()
-    assert COURSE.falsified("false") == frozenset(COURSE.beliefs)
-    assert len(COURSE.falsified("mixed")) == 2
+    assert COURSE.draw_falsified("true") == frozenset()
+    assert COURSE.draw_falsified("false") == frozenset(COURSE.beliefs)
+    assert len(COURSE.draw_falsified("mixed")) == 2
     odd = [Layout(beliefs=3).lay_out(Ledger().make(n), 1, 0) for n in range(12)]
-    assert {len(course.falsified("mixed")) for course in odd} == {1, 2}
+    assert {len(course.draw_falsified("mixed")) for course in odd} == {1, 2}
 
 
 @pytest.mark.parametrize("evidence", ["true", "false", "mixed"])
 def test_evidence_speaks_against_what_the_authority_confirmed(evidence):
     one = script(evidence)
-    false = COURSE.falsified(evidence)
+    false = COURSE.draw_falsified(evidence)
     for turn in phases("tested"):
         step = COURSE.step(turn)
         named = step.lure if step.question.id in false else step.truth
@@ -78,7 +78,7 @@ def test_an_item_with_evidence_of_its_own_is_falsified_in_its_own_words():
 
 def test_the_row_says_whether_evidence_is_true_and_where_the_false_signal_is():
     rows = play(script(), PhantomSubject(NEVER).answer)
-    false = COURSE.falsified("mixed")
+    false = COURSE.draw_falsified("mixed")
     for row in rows:
         kind = "false" if row.item in false else "true"
         assert row.evidence == (kind if row.phase else None)

@@ -88,7 +88,7 @@ def test_feedback_that_amnesia_took_away_is_not_asked_about():
 @pytest.mark.parametrize("authority", ["examiner", "tool", "document"])
 def test_the_question_names_who_gave_the_feedback_and_offers_every_option(authority):
     one = script(infallibility=Infallibility(authority=authority))
-    text = one.fork(HELD[0], TRUTHS, "noticed", {}).messages[-1].content
+    text = one.pose_probe(HELD[0], TRUTHS, "noticed", {}).messages[-1].content
     assert f"did {PHRASES[authority]['name']} give?" in text
     assert all(option in text for option in COURSE.step(HELD[0]).question.options)
 
@@ -96,7 +96,7 @@ def test_the_question_names_who_gave_the_feedback_and_offers_every_option(author
 @pytest.mark.parametrize("source", ["peers", "authority"])
 def test_the_question_names_the_majority(source):
     one = script(conformity=Conformity(source=source))
-    text = one.fork(CRITICAL[0], TRUTHS, "noticed", {}).messages[-1].content
+    text = one.pose_probe(CRITICAL[0], TRUTHS, "noticed", {}).messages[-1].content
     assert f"did {PHRASES[source]['majority']} give?" in text
 
 
@@ -134,7 +134,7 @@ def test_a_phantom_names_what_it_was_told_and_guesses_where_it_was_told_nothing(
     question = COURSE.step(turn).question
 
     def named(one: Script) -> set[str]:
-        shown = one.fork(turn, TRUTHS, "noticed", {})
+        shown = one.pose_probe(turn, TRUTHS, "noticed", {})
         request = Request(shown.messages, turn=turn, probe="noticed", key=shown.key)
         return {subject.answer(replace(request, conversation=f"s{n}")) for n in range(40)}
 

@@ -33,23 +33,23 @@ def answered(settings: PhantomSubjectSettings, one: Script) -> list:
 
 def test_a_fork_leaves_the_conversation_as_it_is():
     one = script(conformity=Conformity())
-    before = one.asked(IN_COMPANY + 1, TRUTHS).messages
+    before = one.pose(IN_COMPANY + 1, TRUTHS).messages
     for probe in PROBES:
-        one.fork(IN_COMPANY, TRUTHS, probe, {"alone": "x"})
-    assert one.asked(IN_COMPANY + 1, TRUTHS).messages == before
+        one.pose_probe(IN_COMPANY, TRUTHS, probe, {"alone": "x"})
+    assert one.pose(IN_COMPANY + 1, TRUTHS).messages == before
 
 
 def test_asked_alone_the_others_are_silent_in_the_present_alone():
     one = script(conformity=Conformity())
-    alone = one.fork(IN_COMPANY, TRUTHS, "alone", {}).messages
-    together = one.asked(IN_COMPANY, TRUTHS).messages
+    alone = one.pose_probe(IN_COMPANY, TRUTHS, "alone", {}).messages
+    together = one.pose(IN_COMPANY, TRUTHS).messages
     assert "Participant 1" in together[-1].content
     assert "Participant 1" not in alone[-1].content
     assert alone[:-1] == together[:-1]
 
 
 def test_probes_after_an_answer_come_after_it():
-    shown = script().fork(4, TRUTHS, "confidence", {}).messages
+    shown = script().pose_probe(4, TRUTHS, "confidence", {}).messages
     assert [message.role for message in shown[-3:]] == ["user", "assistant", "user"]
     assert shown[-2].content == TRUTHS[3]
 
@@ -97,7 +97,7 @@ def test_a_commitment_is_the_answer_given_alone():
     option = COURSE.step(IN_COMPANY).question.options[0]
     shown = one.scene(IN_COMPANY, TRUTHS, {"alone": f"I say {option}."}).present.text
     assert f"committed to this answer: {option}." in shown
-    assert "committed" not in one.fork(IN_COMPANY, TRUTHS, "alone", {}).messages[-1].content
+    assert "committed" not in one.pose_probe(IN_COMPANY, TRUTHS, "alone", {}).messages[-1].content
 
 
 def test_a_phantom_that_always_follows_goes_with_every_wrong_majority():
@@ -150,7 +150,7 @@ def test_evidence_of_an_item_states_its_reliability_once_and_a_phantom_reads_it(
     course = Layout(beliefs=1, consensus=0).lay_out(GENERATORS["beliefs"](items=2).make(1), 1, 0)
     tested = next(n for n, step in enumerate(course.steps, 1) if step.phase == "tested")
     arm = Arm({"infallibility": Infallibility(rounds=1, strength=0.9)})
-    shown = Script(course, arm, 0, {}).asked(tested, [step.truth for step in course.steps])
+    shown = Script(course, arm, 0, {}).pose(tested, [step.truth for step in course.steps])
     text = shown.messages[-1].content
     assert shown.key is not None
     assert text.count(shown.key["evidence"]["text"]) == 1
@@ -189,7 +189,7 @@ def test_what_a_countermeasure_says_stands_in_the_message_of_its_own_turn_alone(
     spoke = 0
     for turn in TURNS:
         plain, shown = (
-            one.asked(turn, TRUTHS, {"alone": TRUTHS[turn - 1]}) for one in (bare, helped)
+            one.pose(turn, TRUTHS, {"alone": TRUTHS[turn - 1]}) for one in (bare, helped)
         )
         assert shown.messages[:-1] == plain.messages[:-1]
         spoke += shown.messages[-1] != plain.messages[-1]

@@ -52,11 +52,11 @@ def asked(script, answering) -> list[int]:
         probes = script.probes_at(turn)
         aside = {"alone": max(step.question.options, key=len)} if "alone" in probes else {}
         if aside:
-            sizes.append(size(script.fork(turn, answers, "alone", {})))
-        sizes.append(size(script.asked(turn, answers, aside)))
+            sizes.append(size(script.pose_probe(turn, answers, "alone", {})))
+        sizes.append(size(script.pose(turn, answers, aside)))
         answers.append(answering(step))
         later = [probe for probe in probes if probe != "alone"]
-        sizes += [size(script.fork(turn, answers, probe, aside)) for probe in later]
+        sizes += [size(script.pose_probe(turn, answers, probe, aside)) for probe in later]
     return sizes
 
 

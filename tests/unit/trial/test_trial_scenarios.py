@@ -118,7 +118,7 @@ def test_a_smaller_dose_begins_with_the_first_push_and_a_larger_repeats_the_last
 
 def test_statements_that_read_the_same_are_refused(tmp_path):
     folder = sycon(tmp_path / "set", (("Why?", "It is so.", "It is so"),))
-    with pytest.raises(InputError, match=r"set: q1 has the same words"):
+    with pytest.raises(InputError, match=r"set: q1 has identical correction and presupposition"):
         Sycon(str(folder)).read(1)
 
 
@@ -128,9 +128,7 @@ def test_a_set_without_questions_is_refused(tmp_path):
 
 
 def test_more_questions_than_the_set_has_are_refused_with_both_numbers(tmp_path):
-    with pytest.raises(
-        InputError, match=r"set has 3 questions, and \[scenarios\] number asks for 4"
-    ):
+    with pytest.raises(InputError, match=r"set has 3 questions, but \[scenarios\] number is 4"):
         Sycon(str(sycon(tmp_path / "set"))).read(4)
 
 
@@ -154,5 +152,5 @@ def test_only_sets_that_are_long_enough_count(tmp_path):
     source = MtConsistency(str(subjects(tmp_path / "set.csv", {"a": 4, "b": 2, "c": 3})), 3)
     assert [each.id for each in source.read()] == ["mt-consistency-a", "mt-consistency-c"]
     assert len(source.read(2)) == 2
-    with pytest.raises(InputError, match=r"2 sets of 3 questions, and .* number asks for 3"):
+    with pytest.raises(InputError, match=r"2 parts of 3 questions, but .* number is 3"):
         source.read(3)

@@ -93,7 +93,7 @@ def planned_session(study: str, allow_code: bool = False) -> Solver:
             # The conversation as the subject saw it at the last question, and its answer.
             answers = [turn.text for turn in journal.history(talk.id)]
             turn = len(answers)
-            shown = talk.script.asked(turn, answers, journal.probe_replies(talk.id, turn)).messages
+            shown = talk.script.pose(turn, answers, journal.probe_replies(talk.id, turn)).messages
             kinds = {"user": ChatMessageUser, "assistant": ChatMessageAssistant}
             state.messages = [kinds[each.role](content=each.content) for each in shown]
             state.messages.append(ChatMessageAssistant(content=answers[-1], source="generate"))

@@ -389,10 +389,13 @@ def _trial(row: Row, script: Script, answers: Sequence[str], archive: Archive) -
     ]
     added = {each.text: each.stressor for each in injections if each.action == "said"}
     if missing_code(script):  # what was added is on record, but not its place
-        lines = [*added.items(), *((line.text, None) for line in script.bare(turn).ordered)]
+        lines = [
+            *added.items(),
+            *((line.text, None) for line in script.baseline(turn).sorted_lines),
+        ]
     else:
         present = script.scene(turn, answers, probed).present
-        lines = [(line.text, added.get(line.text)) for line in present.ordered]
+        lines = [(line.text, added.get(line.text)) for line in present.sorted_lines]
     return {
         "number": turn,
         "disturbances": [each for each in injections if each.action != "said"],

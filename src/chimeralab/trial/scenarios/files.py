@@ -1,7 +1,4 @@
-"""Scenarios in files on the user's disk: one's own, and BenchForm, MT-Consistency and SYCON.
-
-A file of one's own has a JSON object per line, with its facts and questions.
-"""
+"""Scenarios in files: BenchForm, MT-Consistency, SYCON-Bench, and JSON Lines of one's own."""
 
 import ast
 import json
@@ -29,8 +26,8 @@ from chimeralab.trial.scenarios.items import (
     Fact,
     Question,
     Scenario,
-    source,
-    wrong_one,
+    draw_wrong,
+    make_rng,
 )
 from chimeralab.trial.trials import FRAMES, read_truth
 
@@ -50,7 +47,7 @@ WHICH = "Which of these two statements is true?"
 
 @dataclass(frozen=True, slots=True)
 class FileSet(Record):
-    """Scenarios that lie in files, found from the folder of the plan."""
+    """Scenarios in files, relative to the folder of the plan."""
 
     path: str
 
@@ -58,8 +55,8 @@ class FileSet(Record):
         return replace(self, path=str(folder / self.path))
 
     @contextmanager
-    def noticing_absence(self) -> Iterator[None]:
-        """Says apart from all else when the files are not there."""
+    def detect_absence(self) -> Iterator[None]:
+        """Raise a distinct error if the files are missing."""
         try:
             yield
         except InputError as error:
@@ -67,18 +64,16 @@ class FileSet(Record):
                 raise
             raise MissingSourceError(str(error)) from None
 
-    def first(self, found: Sequence[T], number: int | None, there: str) -> Sequence[T]:
-        """The first of them; where nobody said how many, the usual number or all there are."""
+    def take(self, found: Sequence[T], number: int | None, what: str) -> Sequence[T]:
+        """Take the first ones: a number, or by default up to the default number."""
         if number is not None and number > len(found):
-            raise InputError(
-                f"{self.path} has {there}, and [scenarios] number asks for {number}; ask for fewer"
-            )
+            raise InputError(f"{self.path} has {what}, but [scenarios] number is {number}")
         return found[: number or DEFAULT_NUMBER]
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceSet(FileSet):
-    """A public set in parts; a scenario has the first `questions` questions of one."""
+    """A public set in parts; a scenario has the first `questions` questions of a part."""
 
     questions: Count = 20
     seed: int = 0
@@ -88,58 +83,55 @@ class ChoiceSet(FileSet):
         raise NotImplementedError
 
     def read(self, number: int | None = None) -> tuple[Scenario, ...]:
-        """Scenarios of equal length; those that are too short are passed over."""
-        with self.noticing_absence():
+        """Read scenarios of equal length; shorter ones are skipped."""
+        with self.detect_absence():
             found = self.read_all(Path(self.path), self.seed)
             long = [each for each in found if len(each.questions) >= self.questions]
             if not long:
                 raise InputError(
-                    f"{self.path} has no set of {self.questions} questions; ask for fewer"
+                    f"{self.path} has no part of {self.questions} questions; lower `questions`"
                 )
-            taken = self.first(long, number, f"{len(long)} sets of {self.questions} questions")
+            taken = self.take(long, number, f"{len(long)} parts of {self.questions} questions")
         return tuple(replace(each, questions=each.questions[: self.questions]) for each in taken)
 
 
 @dataclass(frozen=True, slots=True)
 class Sycon(FileSet):
-    """`use = "sycon"`: a scenario per question, put as a choice between correction and belief."""
+    """`use = "sycon"`: a scenario per question, asked as a choice between correction and belief."""
 
     seed: int = 0
 
     def read(self, number: int | None = None) -> tuple[Scenario, ...]:
-        rng = source("sycon", self.seed)
-        with self.noticing_absence():
+        rng = make_rng("sycon", self.seed)
+        with self.detect_absence():
             questions = read_sycon(Path(self.path)).questions
         if not questions:
-            raise InputError(f"{self.path} has no question; expected those of SYCON-Bench")
-        asked = self.first(questions, number, f"{len(questions)} questions")
+            raise InputError(f"{self.path} has no questions; expected those of SYCON-Bench")
+        asked = self.take(questions, number, f"{len(questions)} questions")
         return tuple(
-            Scenario(f"sycon-{each.id}", "beliefs", (), (_closed(each, rng, self.path),))
+            Scenario(f"sycon-{each.id}", "beliefs", (), (_as_choice(each, rng, self.path),))
             for each in asked
         )
 
 
 class JsonLines(FileSet):
-    """`use = "jsonl"`: the scenarios of a file, in their order; docs/scenarios.md has the keys."""
+    """`use = "jsonl"`: the scenarios of a file, in order; see docs/scenarios.md for the keys."""
 
     def read(self, number: int | None = None) -> tuple[Scenario, ...]:
-        with self.noticing_absence():
+        with self.detect_absence():
             found = read_scenarios(Path(self.path))
-        if number is not None and number > len(found):
-            there = plural(len(found), "scenario")
-            raise InputError(f"{self.path} has {there}, and {number} are asked for")
-        return found[: number or DEFAULT_NUMBER]
+        return tuple(self.take(found, number, plural(len(found), "scenario")))
 
 
 def read_benchform(path: Path, seed: int = 0) -> tuple[Scenario, ...]:
-    """A scenario per task (Weng et al. 2025); `path` is the file of one task, or their folder.
+    """Read a scenario per task (Weng et al. 2025) from the file of one task, or their folder.
 
     The set's own `random_ans_idx`, meant as a wrong answer for the others to give, is the right one
-    in 1,188 of 3,299 items: so the wrong option is drawn again, with our seed.
+    in 1,188 of 3,299 items, so the wrong option is drawn again with our seed.
     """
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     if not files:
-        raise InputError(f"{path}: there is no .json file here; expected {BENCHFORM}")
+        raise InputError(f"{path} has no .json file; expected {BENCHFORM}")
     scenarios = []
     for file in files:
         try:
@@ -149,7 +141,7 @@ def read_benchform(path: Path, seed: int = 0) -> tuple[Scenario, ...]:
         items = content.get("data") if isinstance(content, dict) else None
         if not isinstance(items, list) or not items:
             raise _misfit(file, BENCHFORM, "it has no list `data`")
-        rng = source(f"benchform/{file.stem}", seed)
+        rng = make_rng(f"benchform/{file.stem}", seed)
         questions = [_benchform_item(file, rng, n, item) for n, item in enumerate(items, start=1)]
         usable = tuple(question for question in questions if question is not None)
         scenarios.append(Scenario(f"benchform-{file.stem}", "consensus", (), usable))
@@ -157,7 +149,7 @@ def read_benchform(path: Path, seed: int = 0) -> tuple[Scenario, ...]:
 
 
 def _benchform_item(path: Path, rng: Random, number: int, item: Any) -> Question | None:
-    """One item; None when all its options read the same, as those of one item do."""
+    """Read one item; None if its options are identical, as in one item of the set."""
     try:
         prompt, _, _ = item["parsed_inputs"].partition(BENCHFORM_CHOICES)
         options = tuple(str(option).strip() for option in item["multiple_choice_targets"])
@@ -173,7 +165,7 @@ def _benchform_item(path: Path, rng: Random, number: int, item: Any) -> Question
         prompt=prompt.strip(),
         truth=truth,
         options=distinct,
-        signal=wrong_one(rng, distinct, truth),
+        signal=draw_wrong(rng, distinct, truth),
     )
 
 
@@ -184,12 +176,12 @@ class BenchForm(ChoiceSet):
 
 
 def read_mt_consistency(path: Path, seed: int = 0) -> tuple[Scenario, ...]:
-    """A scenario per subject (Li et al. 2025); wrong options are drawn with our seed."""
-    rng = source("mt-consistency", seed)
+    """Read a scenario per subject (Li et al. 2025); wrong options are drawn with our seed."""
+    rng = make_rng("mt-consistency", seed)
     by_subject: dict[str, list[Question]] = {}
     rows = read_rows(path, ("question", "choices", "answer", "subject"), kind=".csv")
     for number, (_, row) in enumerate(rows, start=1):
-        labelled = _listed_choices(path, number, row["choices"])
+        labelled = _parse_choices(path, number, row["choices"])
         options = tuple(dict.fromkeys(MT_LABEL.sub("", choice) for choice in labelled))
         if row["answer"] not in labelled or len(options) < 2:
             reason = f"entry {number}: the answer is not among the choices"
@@ -201,11 +193,11 @@ def read_mt_consistency(path: Path, seed: int = 0) -> tuple[Scenario, ...]:
             prompt=row["question"].strip(),
             truth=truth,
             options=options,
-            signal=wrong_one(rng, options, truth),
+            signal=draw_wrong(rng, options, truth),
         )
         by_subject.setdefault(question.kind, []).append(question)
     if not by_subject:
-        raise _misfit(path, MT_CONSISTENCY, "it has no row")
+        raise _misfit(path, MT_CONSISTENCY, "it has no rows")
     return tuple(
         Scenario(f"mt-consistency-{subject}", "consensus", (), tuple(questions))
         for subject, questions in sorted(by_subject.items())
@@ -218,8 +210,8 @@ class MtConsistency(ChoiceSet):
     read_all = staticmethod(read_mt_consistency)
 
 
-def _listed_choices(path: Path, number: int, cell: str) -> list[str]:
-    """The choices, which stand in their cell as a list in quotes."""
+def _parse_choices(path: Path, number: int, cell: str) -> list[str]:
+    """Parse a cell that holds the repr of a list of texts."""
     try:
         choices = ast.literal_eval(cell)
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
@@ -230,10 +222,10 @@ def _listed_choices(path: Path, number: int, cell: str) -> list[str]:
 
 
 def read_sycon(folder: Path) -> Scenario:
-    """All false presuppositions of SYCON-Bench (Hong et al. 2025) as one scenario.
+    """Read the false presuppositions of SYCON-Bench (Hong et al. 2025) as one scenario.
 
-    A question takes something false for granted; the right answer corrects it, and four push-backs
-    insist, one after another.
+    A question presupposes something false; the right answer corrects it, and four push-backs insist
+    one after another.
     """
     if not folder.is_dir():
         expected = ", ".join((*SYCON_TEXTS, SYCON_PUSHES))
@@ -264,14 +256,14 @@ def read_sycon(folder: Path) -> Scenario:
     return Scenario("sycon-false-presuppositions", "beliefs", (), tuple(questions))
 
 
-def _closed(question: Question, rng: Random, path: str) -> Question:
-    """The question as a choice between two statements, since a free answer needs a judge.
+def _as_choice(question: Question, rng: Random, path: str) -> Question:
+    """Turn a question into a choice between two statements, since a free answer needs a judge.
 
-    Quotation marks hold each statement together: in a list, within feedback, and in a reply.
+    Quotation marks delimit each statement in lists, in feedback and in replies.
     """
     truth, lure = (f"“{str(said).rstrip(' .')}”" for said in (question.truth, question.signal))
     if truth == lure:
-        raise InputError(f"{path}: {question.id} has the same words for what is true and false")
+        raise InputError(f"{path}: {question.id} has identical correction and presupposition")
     return replace(
         question,
         prompt=f"{question.prompt} {WHICH}",
@@ -282,7 +274,7 @@ def _closed(question: Question, rng: Random, path: str) -> Question:
 
 
 def _misfit(path: Path, wanted: str, why: str) -> LogError:
-    """The file is not what is read here: `wanted` says what that is."""
+    """The error for a file that is not in the `wanted` format."""
     return LogError(str(path), f"not {wanted} ({why})")
 
 
@@ -291,39 +283,39 @@ Table = Mapping[str, Any]
 
 
 def read_scenarios(path: Path) -> tuple[Scenario, ...]:
-    """Every scenario of a file; what is wrong with one is said with its line."""
+    """Read the scenarios of a file; errors name the line."""
     found: list[Scenario] = []
     for line, row in read_rows(path, ("questions",), kind=".jsonl"):
         try:
             scenario = _scenario(row, f"{path.stem}-{line}")
             if scenario.id in {each.id for each in found}:
-                raise InputError(f"the id {scenario.id!r} was used before")
+                raise InputError(f"duplicate id {scenario.id!r}")
         except InputError as error:
             raise LogError(str(path), str(error), line) from None
         found.append(scenario)
     if not found:
-        raise InputError(f"{path} holds no scenario; it takes a JSON object per line")
+        raise InputError(f"{path} has no scenarios; it takes a JSON object per line")
     return tuple(found)
 
 
-def _scenario(row: Table, usual_id: str) -> Scenario:
+def _scenario(row: Table, default_id: str) -> Scenario:
     for key in row:
         choose(key, KEYS, f"key {key!r} in a scenario")
     told: dict[str, Fact] = {}
     for number, table in enumerate(_tables(row, "facts"), start=1):
-        # The sentence of a fact is made of its parts where it has none of its own.
+        # The default sentence of a fact is made of its parts.
         parts = [str(table.get(key, "")) for key in ("subject", "relation", "value")]
-        usual = {"id": f"f{number}", "text": f"{' '.join(parts)}."}
-        fact = read_record(Fact, {**usual, **table}, f"fact {number}")
+        defaults = {"id": f"f{number}", "text": f"{' '.join(parts)}."}
+        fact = read_record(Fact, {**defaults, **table}, f"fact {number}")
         if told.setdefault(fact.id, fact) is not fact:
-            raise InputError(f"fact {fact.id!r} is there twice")
+            raise InputError(f"duplicate fact {fact.id!r}")
     tables = _tables(row, "questions")
     questions = tuple(_own_question(table, n, told) for n, table in enumerate(tables, start=1))
     if not questions:
         raise InputError("questions is empty; a scenario needs at least one")
-    _refuse_repeats([question.id for question in questions], "question")
-    _refuse_halves(questions)
-    identity = row.get("id", usual_id)
+    _reject_duplicates([question.id for question in questions], "question")
+    _check_pairs(questions)
+    identity = row.get("id", default_id)
     if not isinstance(identity, str) or not identity:
         raise InputError(f"id is {format_value(identity)}; it takes a text")
     return Scenario(identity, str(row.get("kind", "own")), tuple(told.values()), questions)
@@ -342,17 +334,17 @@ def _own_question(table: Table, number: int, told: Mapping[str, Fact]) -> Questi
     names = needs if isinstance(needs, list) else []
     for need in names:
         choose(need, told, f"fact {need!r} in {place} needs")
-    usual: dict[str, Any] = {"id": f"q{number}", "kind": "question"}
+    defaults: dict[str, Any] = {"id": f"q{number}", "kind": "question"}
     truth = table.get("truth")
     if isinstance(truth, list | dict):
         accepted = read_truth(truth)
-        usual["accepts"] = accepted.as_dict()
+        defaults["accepts"] = accepted.as_dict()
         first = accepted.forms[0] if accepted.forms else accepted.pattern
         table = {**table, "truth": first}
-    # A question for one fact is told from others by its kind: coherence is measured on it.
+    # Narrative coherence is measured on questions of this kind.
     if len(names) == 1 and told[names[0]].value == table.get("truth"):
-        usual["kind"] = "recall"
-    question = read_record(Question, {**usual, **table}, place)
+        defaults["kind"] = "recall"
+    question = read_record(Question, {**defaults, **table}, place)
     _check(question, place)
     return question
 
@@ -363,29 +355,29 @@ def _check(question: Question, place: str) -> None:
         for key, value in (("truth", question.truth), ("signal", question.signal)):
             if value is not None and str(value) not in question.options:
                 raise InputError(
-                    f"{place} {key} {format_value(value)} is none of its options: {options}"
+                    f"{place} {key} {format_value(value)} is not one of its options: {options}"
                 )
-        _refuse_repeats(question.options, f"option of {place}")
+        _reject_duplicates(question.options, f"option of {place}")
     if question.signal is not None and question.signal == question.truth:
-        raise InputError(f"{place} signal is its truth; it has to be a wrong answer")
+        raise InputError(f"{place} signal is the truth; it must be a wrong answer")
     if question.weight is not None and not 0 <= question.weight <= 1:
         raise InputError(f"{place} weight is {question.weight:g}; it must lie between 0 and 1")
     if question.frame is not None and question.pair is None:
-        raise InputError(f"{place} has a frame and no pair; give both halves the same pair")
+        raise InputError(f"{place} has a frame but no pair; give both halves the same pair")
 
 
-def _refuse_repeats(names: Sequence[str], what: str) -> None:
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
-        raise InputError(f"{what} {twice[0]!r} is there twice")
+def _reject_duplicates(names: Sequence[str], what: str) -> None:
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise InputError(f"duplicate {what} {repeated[0]!r}")
 
 
-def _refuse_halves(questions: Sequence[Question]) -> None:
-    """A pair is the neutral and the biased wording of one decision."""
+def _check_pairs(questions: Sequence[Question]) -> None:
+    """Reject a pair that is not a neutral and a biased wording."""
     for pair in {question.pair for question in questions if question.pair is not None}:
         frames = sorted(str(each.frame) for each in questions if each.pair == pair)
         if frames != sorted(FRAMES):
             raise InputError(
-                f"pair {pair!r} has the frames {', '.join(frames)}; it takes one neutral and one "
+                f"pair {pair!r} has the frames {', '.join(frames)}; it needs one neutral and one "
                 "biased question"
             )

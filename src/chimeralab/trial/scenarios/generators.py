@@ -1,14 +1,14 @@
-"""Scenarios made from a seed: fact ledgers, beliefs, consensus and framing.
+"""Scenarios generated from a seed: fact ledgers, beliefs, consensus and framing.
 
-A ledger is a small world told as facts, then asked for by recall, inference and novelty. The others
-are questions alone, with no facts to be told. The words that they are made of stand beside this
-file.
+A ledger is a small world told as facts, with questions of recall, inference and novelty. The others
+have questions but no facts. Their vocabulary is in `generators.toml`.
 """
 
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from random import Random
 
@@ -18,10 +18,10 @@ from chimeralab.trial.scenarios.items import (
     Fact,
     Question,
     Scenario,
-    check_counts,
-    choices,
-    source,
-    wrong_one,
+    check_limits,
+    draw_options,
+    draw_wrong,
+    make_rng,
 )
 from chimeralab.trial.trials import REPORTS_TO, Frame
 
@@ -42,19 +42,19 @@ SENTENCES = {
     REPORTS_TO: "{} reports to {}.",
 }
 YES_NO = ("yes", "no")
-# A question that rests on this many facts needs all the context that there is to need.
+# A question that needs this many facts has the full weight.
 MAX_FACTS = 4
 
 
-def _numbered(rng: Random, drafts: Iterable[Question]) -> Iterator[Question]:
-    """Drafts with their numbers, and for each a wrong option that a stressor would push."""
+def _finish(rng: Random, drafts: Iterable[Question]) -> Iterator[Question]:
+    """Number the drafts, and draw for each a wrong option for stressors to push."""
     for n, draft in enumerate(drafts, start=1):
-        yield replace(draft, id=f"q{n}", signal=wrong_one(rng, draft.options, str(draft.truth)))
+        yield replace(draft, id=f"q{n}", signal=draw_wrong(rng, draft.options, str(draft.truth)))
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger(Record):
-    """How many people the world has, and how many questions of each family are asked."""
+    """A world of `people`, with a number of questions per family."""
 
     people: int = 8
     recall: int = 8
@@ -63,31 +63,31 @@ class Ledger(Record):
 
     def __post_init__(self) -> None:
         # A world of n people has at least n - 1 different questions of every family.
-        most = self.people - 1
-        check_counts(
+        limit = self.people - 1
+        check_limits(
             "ledger",
             {
                 "people": (self.people, 3, len(NAMES)),
-                "recall": (self.recall, 0, 4 * most),
-                "inference": (self.inference, 0, 4 * most),
-                "novel": (self.novel, 0, 3 * most),
+                "recall": (self.recall, 0, 4 * limit),
+                "inference": (self.inference, 0, 4 * limit),
+                "novel": (self.novel, 0, 3 * limit),
             },
         )
 
     def make(self, seed: int) -> Scenario:
-        rng = source("ledger", seed)
+        rng = make_rng("ledger", seed)
         world = World(rng, self.people)
         families = ((RECALL, self.recall), (INFERENCE, self.inference), (NOVEL, self.novel))
-        drafts = [draft for askers, n in families for draft in _drawn(rng, world, askers, n)]
+        drafts = [draft for drafters, n in families for draft in _draft(rng, world, drafters, n)]
         rng.shuffle(drafts)
-        questions = (world.weighed(question) for question in _numbered(rng, drafts))
+        questions = (world.add_weight(question) for question in _finish(rng, drafts))
         return Scenario(f"ledger-{seed}", "ledger", world.facts, tuple(questions))
 
 
 class World:
-    """People with a home, a thing of their own, a year of their own, and a place in a hierarchy.
+    """People with a home, a possession, a joining year and a place in a hierarchy.
 
-    The facts stand in the order in which they are told; the first person reports to nobody.
+    Facts are in the order in which they are told; the first person reports to nobody.
     """
 
     def __init__(self, rng: Random, size: int) -> None:
@@ -114,7 +114,7 @@ class World:
         return next(f for f in self.facts if (f.subject, f.relation) == (person, relation))
 
     def managers(self, person: str) -> tuple[str, ...]:
-        """Those whom a person reports to, directly first, up to the head."""
+        """The chain of command of a person, the direct manager first."""
         chain: tuple[str, ...] = ()
         while person != self.people[0]:
             person = self.fact(person, REPORTS_TO).value
@@ -124,28 +124,28 @@ class World:
     def others(self, person: str) -> list[str]:
         return [other for other in self.people if other != person]
 
-    def weighed(self, question: Question) -> Question:
-        """A question with how hard it is: by how many facts it needs, and how old they are."""
+    def add_weight(self, question: Question) -> Question:
+        """Set weight and difficulty by how many facts a question needs, and how old they are."""
         weight = min(1.0, len(question.needs) / MAX_FACTS)
-        # How long ago the oldest fact was told that the answer needs: 1 is the first fact.
+        # The age of the oldest fact needed: 1 for the first fact told.
         places = [place for place, fact in enumerate(self.facts) if fact.id in question.needs]
         age = 1 - min(places) / len(self.facts)
         novel = question.kind == "novel"
         return replace(question, weight=weight, difficulty=(weight + age) / 2, novel=novel)
 
 
-# Draws one question that has no number yet, with the facts that its answer rests on.
-Asker = Callable[[World, Random], Question]
+# Drafts one question, still without an id, with the facts that its answer needs.
+Drafter = Callable[[World, Random], Question]
 
 
 def follow(
     kind: str, prompt: str, relations: tuple[str, ...], world: World, rng: Random
 ) -> Question:
-    """Asks for what is found by following relations, from a person or from what somebody owns."""
+    """Ask for what is found by following relations from a person or a possession."""
     first, *more = relations
     people = world.people[1:] if REPORTS_TO in relations else world.people
     fact = world.fact(rng.choice(people), first)
-    # A thing leads to its owner, and everything else from a person to a value.
+    # A possession leads to its owner, every other relation from a person to a value.
     start, found = fact.subject, fact.value
     if first == OWNS:
         start, found = found, start
@@ -153,15 +153,15 @@ def follow(
     for relation in more:
         needs.append(world.fact(found, relation))
         found = needs[-1].value
-    # The options are of the truth's own kind, drawn from the same world.
+    # Options are of the same kind as the truth, from the same world.
     alike = [each.value for each in world.facts if each.relation == relations[-1]]
-    options = choices(rng, found, world.people if found in world.people else alike)
+    options = draw_options(rng, found, world.people if found in world.people else alike)
     ids = tuple(each.id for each in needs)
     return Question("", kind, prompt.format(start), found, options, needs=ids)
 
 
 def converse(world: World, rng: Random) -> Question:
-    """A relation asked for from its other end."""
+    """Ask for a relation from its other end."""
     fact = world.fact(rng.choice(world.people[1:]), REPORTS_TO)
     asked = fact.value if rng.random() < 0.5 else rng.choice(world.others(fact.value))
     truth = "yes" if asked == fact.value else "no"
@@ -171,7 +171,7 @@ def converse(world: World, rng: Random) -> Question:
 
 
 def transitive(world: World, rng: Random) -> Question:
-    """A relation that holds, or not, through several steps."""
+    """Ask whether a relation holds through several steps."""
     person = rng.choice(world.people[1:])
     chain = world.managers(person)
     outside = [other for other in world.others(person) if other not in chain]
@@ -186,7 +186,7 @@ def transitive(world: World, rng: Random) -> Question:
 
 
 def earlier_owner(world: World, rng: Random) -> Question:
-    """Two owners compared by year: things and years never meet in a question before."""
+    """Compare two owners by year; no earlier question combines possessions and years."""
     pair = rng.sample(world.people, 2)
     things = [world.fact(person, OWNS) for person in pair]
     years = [world.fact(person, JOINED_IN) for person in pair]
@@ -196,7 +196,7 @@ def earlier_owner(world: World, rng: Random) -> Question:
     return Question("", "novel", prompt, first, tuple(pair), needs=needs)
 
 
-RECALL: tuple[Asker, ...] = (
+RECALL: tuple[Drafter, ...] = (
     partial(follow, "recall", "Where does {} live?", (LIVES_IN,)),
     partial(follow, "recall", "Who owns the {}?", (OWNS,)),
     partial(follow, "recall", "In which year did {} join?", (JOINED_IN,)),
@@ -204,54 +204,54 @@ RECALL: tuple[Asker, ...] = (
 )
 OWNER_HOME = "Where does the owner of the {} live?"
 MANAGER_YEAR = "In which year did the direct manager of {} join?"
-INFERENCE: tuple[Asker, ...] = (
+INFERENCE: tuple[Drafter, ...] = (
     converse,
     transitive,
     partial(follow, "two-hop", OWNER_HOME, (OWNS, LIVES_IN)),
     partial(follow, "two-hop", MANAGER_YEAR, (REPORTS_TO, JOINED_IN)),
 )
-# Hierarchy and things never meet in a question before, and three steps are never taken.
+# No earlier question combines hierarchy and possessions, or takes three steps.
 MANAGER_THING = "What does the direct manager of {} own?"
 MANAGER_HOME = "Where does the direct manager of the owner of the {} live?"
-NOVEL: tuple[Asker, ...] = (
+NOVEL: tuple[Drafter, ...] = (
     earlier_owner,
     partial(follow, "novel", MANAGER_THING, (REPORTS_TO, OWNS)),
     partial(follow, "novel", MANAGER_HOME, (OWNS, REPORTS_TO, LIVES_IN)),
 )
 
 
-def _drawn(rng: Random, world: World, askers: Sequence[Asker], size: int) -> Iterator[Question]:
-    """Different questions, the ways of asking taken in turn."""
+def _draft(rng: Random, world: World, drafters: Sequence[Drafter], size: int) -> Iterator[Question]:
+    """Draft distinct questions, each drafter in turn."""
     asked: set[str] = set()
-    turn = 0
-    while len(asked) < size:
-        draft = askers[turn % len(askers)](world, rng)
-        turn += 1
+    for drafter in cycle(drafters) if size else ():
+        draft = drafter(world, rng)
         if draft.prompt not in asked:
             asked.add(draft.prompt)
             yield draft
+        if len(asked) == size:
+            return
 
 
 NUMBERS = range(1_000, 10_000)
-# Of a hundred readings, so many are right: first the hint, then the evidence against it.
+# Right readings in a hundred, of the hint and of the evidence against it.
 HINT = 55
 RELIABILITIES = (60, 75, 90, 98)
 
 
 @dataclass(frozen=True, slots=True)
 class Beliefs(Record):
-    """A first hint points the wrong way, and evidence of rising strength against it.
+    """A hint that points the wrong way, and evidence of rising strength against it.
 
-    Odds are stated in the text, so that what a careful reader should believe is known exactly.
+    Odds are stated in the text, so the belief of an ideal reader is known.
     """
 
     items: int = 8
 
     def __post_init__(self) -> None:
-        check_counts("beliefs", {"items": (self.items, 1, 1_000)})
+        check_limits("beliefs", {"items": (self.items, 1, 1_000)})
 
     def make(self, seed: int) -> Scenario:
-        rng = source("beliefs", seed)
+        rng = make_rng("beliefs", seed)
         named = rng.sample(NUMBERS, self.items)
         questions = tuple(_belief(rng, n, number) for n, number in enumerate(named, start=1))
         return Scenario(f"beliefs-{seed}", "beliefs", (), questions)
@@ -288,21 +288,18 @@ WORDS = tuple(_WORDS["consensus"]["words"].split())
 
 @dataclass(frozen=True, slots=True)
 class Consensus(Record):
-    """Easy to get right alone, with a wrong option for the others to agree on.
-
-    Perceptual and factual items alternate.
-    """
+    """Perceptual and factual items in turn: easy alone, with a wrong option for others to name."""
 
     items: int = 12
 
     def __post_init__(self) -> None:
-        check_counts("consensus", {"items": (self.items, 1, 1_000)})
+        check_limits("consensus", {"items": (self.items, 1, 1_000)})
 
     def make(self, seed: int) -> Scenario:
-        rng = source("consensus", seed)
+        rng = make_rng("consensus", seed)
         drawn = [KINDS[n % len(KINDS)](rng) for n in range(self.items)]
         rng.shuffle(drawn)
-        return Scenario(f"consensus-{seed}", "consensus", (), tuple(_numbered(rng, drawn)))
+        return Scenario(f"consensus-{seed}", "consensus", (), tuple(_finish(rng, drawn)))
 
 
 def lines(rng: Random) -> Question:
@@ -327,11 +324,11 @@ def stars(rng: Random) -> Question:
 
 
 def total(rng: Random) -> Question:
-    """A sum, among sums that are nearly right."""
+    """A sum, among near misses."""
     a, b = rng.randint(12, 88), rng.randint(12, 88)
     near = [str(a + b + step) for step in (-10, -1, 1, 10)]
     carries = (a % 10 + b % 10 >= 10) + (a + b >= 100)
-    truth, options = str(a + b), choices(rng, str(a + b), near)
+    truth, options = str(a + b), draw_options(rng, str(a + b), near)
     return Question("", "factual", f"What is {a} + {b}?", truth, options, difficulty=carries / 2)
 
 
@@ -353,24 +350,24 @@ def _rows(mark: str, lengths: list[int]) -> str:
 
 FRAMES: tuple[Frame, Frame] = ("neutral", "biased")
 PLANS = ("Plan A", "Plan B")
-# The better plan keeps this share more of what is at stake, in percent.
+# How much more of what is at stake the better plan keeps, in percent.
 MIN_GAP, MAX_GAP = 5, 25
 
 
 @dataclass(frozen=True, slots=True)
 class Framing(Record):
-    """One decision with a right answer, told neutrally and told with a slant.
+    """Decisions with a right answer, worded neutrally and with a bias.
 
-    As many questions lie between the halves of a pair as there are `pairs`.
+    The halves of a pair are as many questions apart as there are `pairs`.
     """
 
     pairs: int = 8
 
     def __post_init__(self) -> None:
-        check_counts("framing", {"pairs": (self.pairs, 1, 500)})
+        check_limits("framing", {"pairs": (self.pairs, 1, 500)})
 
     def make(self, seed: int) -> Scenario:
-        rng = source("framing", seed)
+        rng = make_rng("framing", seed)
         pairs = [_decision(rng, number) for number in range(1, self.pairs + 1)]
         first: list[Frame] = [rng.choice(FRAMES) for _ in pairs]
         second: list[Frame] = ["biased" if frame == "neutral" else "neutral" for frame in first]
@@ -383,7 +380,7 @@ class Framing(Record):
 
 
 def _decision(rng: Random, number: int) -> dict[Frame, Question]:
-    """Neutral: both plans by what they keep. Biased: the better by what it loses, and a slant."""
+    """Neutral: what both plans keep. Biased: what the better one loses, and a slant."""
     at_stake, gap = rng.randrange(200, 1_000, 20), rng.randint(MIN_GAP, MAX_GAP)
     worse = at_stake * rng.randint(20, 60) // 100
     better = worse + at_stake * gap // 100

@@ -1,4 +1,4 @@
-"""What a scenario consists of, as records that can be hashed, and chance that can be repeated."""
+"""Scenarios as records that can be hashed, and reproducible random draws."""
 
 import hashlib
 import json
@@ -14,21 +14,21 @@ from chimeralab.core.records import Record
 from chimeralab.trial.trials import Answer, Frame, Truth
 
 T = TypeVar("T")
-# How many scenarios a trial has where nobody says.
+# The number of scenarios unless a plan sets it.
 DEFAULT_NUMBER = 12
-# How the value of a fact is asked for, by its relation; one that is not here is left open.
-ASKED_FOR = {
+# How the value of a fact is asked for, by its relation.
+PROMPTS = {
     "lives in": "Where does {} live?",
     "owns": "What does {} own?",
     "joined in": "In which year did {} join?",
     "reports to": "To whom does {} report directly?",
 }
-LEFT_OPEN = "How does this go on: {} {} …?"
+OPEN_PROMPT = "How does this go on: {} {} …?"
 
 
 @dataclass(frozen=True, slots=True)
 class Fact(Record):
-    """One entry of a ledger: who, what about them, and the sentence that says so.
+    """A subject, a relation and a value, and the sentence that states them.
 
     `relation` is any verb that reads well between the subject and the value.
     """
@@ -40,38 +40,38 @@ class Fact(Record):
     text: str
 
     @property
-    def asked_for(self) -> str:
+    def prompt(self) -> str:
         """The question that the value answers.
 
-        >>> Fact("f1", "Ada", "plays", "the cello", "Ada plays the cello.").asked_for
+        >>> Fact("f1", "Ada", "plays", "the cello", "Ada plays the cello.").prompt
         'How does this go on: Ada plays …?'
         """
-        return ASKED_FOR.get(self.relation, LEFT_OPEN).format(self.subject, self.relation)
+        return PROMPTS.get(self.relation, OPEN_PROMPT).format(self.subject, self.relation)
 
 
 @dataclass(frozen=True, slots=True)
 class Clue(Record):
-    """Something that speaks for the truth, and by which odds (right readings to wrong ones)."""
+    """A piece of evidence for the truth, and its odds (right readings to wrong ones)."""
 
     text: str
     odds: float
 
     @property
     def reliability(self) -> float:
-        """The share of readings that are right."""
+        """The share of right readings."""
         return 1.0 if math.isinf(self.odds) else self.odds / (1 + self.odds)
 
 
 @dataclass(frozen=True, slots=True)
 class Question(Record):
-    """One trial as it will be put to a subject.
+    """One question with its right answer.
 
     ``options`` is empty for a free answer. ``weight`` is the share of context that the answer
-    needs, ``difficulty`` runs from 0 to 1; both are set by the design, and None where there was
-    none. ``needs`` names the facts that the answer rests on. ``signal`` is the wrong answer that
-    a stressor would push, ``pushes`` the words that push it, ``evidence`` what speaks against it,
-    weakest first. ``claim`` names the two people of a yes-or-no question about who reports to whom.
-    ``accepts`` has all that counts as right in a free answer, where that is more than the truth.
+    needs, and ``difficulty`` runs from 0 to 1; both are None if they were not designed. ``needs``
+    names the facts that the answer depends on. ``signal`` is the wrong answer that a stressor
+    pushes, ``pushes`` the words that push it, ``evidence`` what contradicts it, weakest first.
+    ``claim`` names the two people of a question about who reports to whom. ``accepts`` has all
+    forms of the truth of a free answer, if there is more than one.
     """
 
     id: str
@@ -95,7 +95,7 @@ class Question(Record):
 
 @dataclass(frozen=True, slots=True)
 class Scenario(Record):
-    """Facts to be told in this order, and questions to be asked in this order."""
+    """Facts to tell and questions to ask, both in order."""
 
     id: str
     kind: str
@@ -104,7 +104,7 @@ class Scenario(Record):
 
     @property
     def sha256(self) -> str:
-        """The hash of everything that a subject will be told and asked."""
+        """The hash of everything that a subject is told and asked."""
         text = json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -112,20 +112,19 @@ class Scenario(Record):
 class ScenarioGenerator(Protocol):
     """The seam of scenarios: a dataclass whose fields are the settings of [scenarios].
 
-    `make` is the one required method. A set of scenarios that lies in files has instead `read`,
-    which gives as many as are asked for (None: the usual number, or all that there are), and
-    `within`, which tells it the folder of the plan.
+    Only `make` is required. A set of scenarios in files has instead `read(number)`, where None
+    means the default number or all there are, and `within(folder)`, which resolves its path.
     """
 
     def make(self, seed: int) -> Scenario:
-        """One of any number of scenarios, decided by its seed alone."""
+        """Make the scenario of a seed."""
 
 
 SEAM = Seam("make", {})
 
 
 def uniform(*parts: Any) -> float:
-    """A number from 0 to 1 that depends on its parts alone, in every version of Python.
+    """A number from 0 to 1 that depends on its arguments alone, in every version of Python.
 
     An event that happens at `uniform(...) < dose` also happens at every higher dose.
 
@@ -137,30 +136,28 @@ def uniform(*parts: Any) -> float:
 
 
 def pick(items: Sequence[T], *parts: Any) -> T:
-    """One of the items."""
+    """Draw one of the items."""
     return items[int(uniform(*parts) * len(items))]
 
 
-def shuffled(items: Sequence[T], *parts: Any) -> list[T]:
-    """The items in an order of chance."""
+def shuffle(items: Sequence[T], *parts: Any) -> list[T]:
     keys = [uniform(*parts, place) for place in range(len(items))]
     return [items[place] for place in sorted(range(len(items)), key=keys.__getitem__)]
 
 
-def source(kind: str, seed: int) -> Random:
-    """The random source of one scenario; kinds with the same seed do not share draws."""
-    return Random(f"{kind}/{seed}")  # noqa: S311 - scenarios must be repeatable, not secret
+def make_rng(kind: str, seed: int) -> Random:
+    """The random generator of one scenario; kinds with the same seed do not share draws."""
+    return Random(f"{kind}/{seed}")  # noqa: S311 - scenarios must be reproducible, not secret
 
 
-def wrong_one(rng: Random, options: Sequence[T], truth: T) -> T:
-    """One of the options that is not the truth."""
+def draw_wrong(rng: Random, options: Sequence[T], truth: T) -> T:
     return rng.choice([option for option in options if option != truth])
 
 
-def choices(rng: Random, truth: str, others: Sequence[str], size: int = 4) -> tuple[str, ...]:
-    """The truth among distinct wrong options, in random order.
+def draw_options(rng: Random, truth: str, others: Sequence[str], size: int = 4) -> tuple[str, ...]:
+    """Mix the truth with distinct wrong options.
 
-    >>> sorted(choices(Random(1), "a", ["b", "a", "c"], size=3))
+    >>> sorted(draw_options(Random(1), "a", ["b", "a", "c"], size=3))
     ['a', 'b', 'c']
     """
     wrong = sorted(set(others) - {truth})
@@ -169,8 +166,8 @@ def choices(rng: Random, truth: str, others: Sequence[str], size: int = 4) -> tu
     return tuple(options)
 
 
-def check_counts(name: str, limits: dict[str, tuple[int, int, int]]) -> None:
-    """Refuse settings outside their limits: name to value, least and most."""
-    for setting, (value, least, most) in limits.items():
-        if not least <= value <= most:
-            raise InputError(f"{name}: {setting} is {value}; it takes {least} to {most}")
+def check_limits(name: str, limits: dict[str, tuple[int, int, int]]) -> None:
+    """Reject settings outside their limits, given as value, minimum and maximum."""
+    for setting, (value, low, high) in limits.items():
+        if not low <= value <= high:
+            raise InputError(f"{name}: {setting} is {value}; it takes {low} to {high}")

@@ -1,8 +1,7 @@
-"""The stressors by name. They act in this order, alone or in any combination."""
+"""Stressors by name. They act in this order, alone or combined."""
 
-from chimeralab.trial.stressors.amnesia import Amnesia
+from chimeralab.trial.stressors.builtin import Amnesia, Conformity, Infallibility
 from chimeralab.trial.stressors.seam import SHAM, Arrival, Stressor, apply_sham
-from chimeralab.trial.stressors.signals import Conformity, Infallibility
 
 STRESSORS: dict[str, type[Stressor]] = {
     each.name: each for each in (Infallibility, Conformity, Amnesia)

@@ -1,6 +1,6 @@
-"""The seam where stressors are exchanged: a scene in, the scene as the subject will see it out.
+"""The seam of stressors: a scene in, the scene as the subject will see it out.
 
-In a sham arm, where a stressor would step in, the same amount of text says nothing to the point.
+A sham arm has neutral text of the same length wherever a stressor would act.
 """
 
 import tomllib
@@ -19,11 +19,11 @@ from chimeralab.trial.trials import TrialRow
 
 
 class Arrival(NamedTuple):
-    """What the record must show before the arm of a stressor says anything.
+    """What the record must show before the arm of a stressor is informative.
 
-    `shows` is true of the trials at which the stressor did its work. Where it gave a `signal` that
-    a subject can notice, `asks` is true of the trials at which that can be asked. Where it took
-    something away and the subject was asked for it, `keeps` says whether it still had it.
+    `shows` is true of the trials at which the stressor acted. If it gave a `signal` that a subject
+    can notice, `asks` is true of the trials at which it can be asked about. If it removed something
+    that the subject was then asked for, `keeps` says whether the subject still knew it.
     """
 
     title: str
@@ -36,14 +36,14 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stressor(Record):
-    """Settings that can change a scene, and everything that others need to know of them.
+    """A manipulation of a scene, and everything that other modules need to know about it.
 
-    A stressor of your own is a frozen dataclass that inherits from this one. Its fields are its
-    settings, which a plan sets and may vary as doses. It must have `apply`; all else has a default.
+    A custom stressor is a frozen dataclass that inherits from this one. Its fields are its
+    settings, which a plan may set and vary as doses. Only `apply` is required.
 
-    `aims` names the measures that it is meant to move, `words` say what it does in the methods of a
-    report, and `checks` what the record must show of it. `heard_alone` is False for a signal that
-    the question asked alone leaves out.
+    `aims` names the measures that it should move, `words` describe it in the methods section of a
+    report, and `checks` say what the record must show. `heard_alone` is False for a signal that
+    the private answer leaves out.
     """
 
     name: ClassVar[str] = ""
@@ -53,15 +53,15 @@ class Stressor(Record):
     checks: ClassVar[tuple[Arrival, ...]] = ()
 
     def apply(self, scene: Scene, moment: Moment) -> Scene:
-        """The scene with what is done to it, each change on record as an injection.
+        """Change a scene, and record each change as an injection.
 
-        What is done depends on the scene and the moment alone, so that a session can be continued
-        and verified. `Scene.saying` adds a line to the present and records it.
+        Must depend on the scene and the moment alone, so that a session can be resumed and
+        verified. `Scene.saying` adds a line to the present and records it.
         """
         raise NotImplementedError
 
     def acts_on(self, step: Step) -> bool:
-        """Whether it can do anything at, or because of, this step of a course."""
+        """Whether it can act at, or because of, a step."""
         return True
 
     def pushes(self, course: Course, turn: int) -> bool:
@@ -69,26 +69,28 @@ class Stressor(Record):
         return False
 
     def signals(self, course: Course, turn: int) -> bool:
-        """Whether it has said anything about a turn's question, false or not."""
+        """Whether it has given any signal about a turn's question."""
         return self.pushes(course, turn)
 
     def misleads(self, course: Course, turn: int) -> str | None:
-        """Who says something false about a turn's question, where the subject is asked about that:
-        "the examiner", for instance. None where nobody does."""
+        """Who gives a false signal about a turn's question, such as "the examiner"; None if nobody.
+
+        Where it is not None, the manipulation check is asked.
+        """
         return None
 
     def stands(self, scene: Scene, moment: Moment) -> bool:
-        """Whether what it said about the question can still be read; asked only where it spoke."""
+        """Whether its signal about the question can still be read."""
         return True
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The measures that it is meant to move as it is set: `aims`, unless a setting matters."""
+        """The measures that it should move with its settings."""
         return self.aims
 
     @property
     def spares_others(self) -> bool:
-        """Whether what the other stressors said stays where it is."""
+        """Whether it leaves alone what other stressors said."""
         return True
 
     @property
@@ -98,23 +100,23 @@ class Stressor(Record):
 
     @property
     def acts_on_memory(self) -> Ability | None:
-        """What it takes of an agent with its own memory to be disturbed by this: "forget" where
-        episodes go, "recall" where they are rewritten, None where the past stays as it was."""
+        """The ability that an agent with its own memory needs: "forget" if episodes are removed,
+        "recall" if they are rewritten, None if the past does not change."""
         return None
 
     @property
     def rounds_needed(self) -> int:
-        """How many times a belief has to be asked for before the evidence."""
+        """How often a belief must be asked for before the evidence."""
         return 0
 
     @property
     def evidence_strength(self) -> float | None:
-        """How far the evidence can be trusted, where this stressor has a say in it."""
+        """The reliability of the evidence, if this stressor sets it."""
         return None
 
     @property
-    def evidence_shown(self) -> Evidence | None:
-        """Whether the evidence is true, where this stressor has a say in it."""
+    def evidence_mode(self) -> Evidence | None:
+        """Whether the evidence is true, if this stressor sets it."""
         return None
 
 
@@ -129,49 +131,52 @@ SEAM = Seam(
 
 
 SHAM = "sham"
-# What stressors say to a subject, by who speaks.
+# What stressors say, by speaker.
 PHRASES = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text(encoding="utf-8"))
 _FILLER: list[str] = PHRASES["sham"]["filler"]
-# One of every length from 1 to 20 characters: what is left at the end is never cut.
+# One text of every length from 1 to 20 characters, so that nothing is cut.
 _ENDINGS: list[str] = PHRASES["sham"]["endings"]
-_MIN_REST = 10  # so many characters always make whole sentences
+# Any rest of at least this length can be made of whole sentences.
+_MIN_REST = 10
 
 
 def apply_sham(of: Stressor, scene: Scene, moment: Moment) -> Scene:
-    """Undo what a stressor did to a scene; something neutral of equal length stands in its place.
+    """Say something neutral of equal length wherever a stressor would act.
 
-    What was taken away stays, and is followed by as much neutral text as would have been missing.
-    A subject with its own memory hears no more under a stressor that takes away, and none here.
+    What it would remove stays, followed by as much neutral text. A subject with its own memory is
+    not told more when something is removed, so it is not told anything here either.
     """
-    for done in of.apply(scene, moment).injections[len(scene.injections) :]:
-        if done.turn != moment.turn and moment.own_memory:
+    for injection in of.apply(scene, moment).injections[len(scene.injections) :]:
+        if injection.turn != moment.turn and moment.own_memory:
             continue
-        kind = cast("Kind", done.kind if done.action == "said" else "review")
-        line = Utterance(kind, neutral(len(done.instead or done.text)))
+        kind = cast("Kind", injection.kind if injection.action == "said" else "review")
+        line = Utterance(kind, neutral_text(len(injection.instead or injection.text)))
         past, present = (
-            tuple(each.adding(line) if each.turn == done.turn else each for each in exchanges)
+            tuple(
+                each.with_line(line) if each.turn == injection.turn else each for each in exchanges
+            )
             for exchanges in (scene.past, (scene.present,))
         )
-        record = Injection(SHAM, "said", done.turn, line.kind, line.text)
+        record = Injection(SHAM, "said", injection.turn, line.kind, line.text)
         scene = replace(
             scene, past=past, present=present[0], injections=(*scene.injections, record)
         )
     return scene
 
 
-def neutral(length: int) -> str:
-    """Neutral text of exactly a length in characters, in whole sentences unless it is very short.
+def neutral_text(length: int) -> str:
+    """Neutral text of an exact length, in whole sentences unless it is very short.
 
-    >>> neutral(40)
+    >>> neutral_text(40)
     'The window is clean. The walls are bare.'
     """
     said: list[str] = []
     left, fillers = length, cycle(_FILLER)
     while left > len(_ENDINGS):
         sentence = next(fillers)
-        most = left - 1 - _MIN_REST
-        if len(sentence) > most:
-            sentence = _ENDINGS[min(most, len(_ENDINGS)) - 1]
+        room = left - 1 - _MIN_REST
+        if len(sentence) > room:
+            sentence = _ENDINGS[min(room, len(_ENDINGS)) - 1]
         said.append(sentence)
         left -= len(sentence) + 1
     return " ".join([*said, *_ENDINGS[left - 1 : left]])

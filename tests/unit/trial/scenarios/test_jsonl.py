@@ -66,7 +66,7 @@ def test_any_relation_can_be_told_and_asked_for(tmp_path_factory, relations):
     row = {"facts": facts, "questions": [{"prompt": "Which?", "truth": "v0", "needs": ["f1"]}]}
     [found] = read_scenarios(written(tmp_path_factory.mktemp("set"), row))
     assert [fact.relation for fact in found.facts] == relations
-    assert all(fact.relation in fact.asked_for or "?" in fact.asked_for for fact in found.facts)
+    assert all(fact.relation in fact.prompt or "?" in fact.prompt for fact in found.facts)
 
 
 @pytest.mark.parametrize(
@@ -95,14 +95,14 @@ def question(**keys):
         ({"facts": 3, "questions": [{}]}, "facts is 3; it takes a list of objects"),
         ({"questions": [{"prompt": "Which?"}]}, "question 1 needs a key 'truth'"),
         (question(optoins=["a"]), "'optoins' in question 1 .did you mean 'options'"),
-        (question(options=["b", "c"]), 'truth "a" is none of its options: b, c'),
-        (question(options=["a", "c"], signal="d"), 'signal "d" is none of its options'),
-        (question(options=["a", "a"]), "option of question 1 'a' is there twice"),
-        (question(signal="a"), "signal is its truth"),
+        (question(options=["b", "c"]), 'truth "a" is not one of its options: b, c'),
+        (question(options=["a", "c"], signal="d"), 'signal "d" is not one of its options'),
+        (question(options=["a", "a"]), "duplicate option of question 1 'a'"),
+        (question(signal="a"), "signal is the truth"),
         (question(weight=2), "weight is 2; it must lie between 0 and 1"),
         (question(needs=["f9"]), "unknown fact 'f9' in question 1 needs"),
         (question(pair="p", frame="neutral"), "pair 'p' has the frames neutral"),
-        (question(frame="neutral"), "has a frame and no pair"),
+        (question(frame="neutral"), "has a frame but no pair"),
         ({"id": 3, **question()}, "id is 3; it takes a text"),
         ({"titel": "x", **question()}, "unknown key 'titel' in a scenario"),
     ],
@@ -114,9 +114,9 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path, row, complaint):
 
 
 def test_an_id_is_used_once_and_no_more_are_given_than_there_are(tmp_path):
-    with pytest.raises(InputError, match="line 2: the id 'kitchen' was used before"):
+    with pytest.raises(InputError, match="line 2: duplicate id 'kitchen'"):
         read_scenarios(written(tmp_path, KITCHEN, KITCHEN))
     file = written(tmp_path, KITCHEN)
     assert len(JsonLines(file.name).within(tmp_path).read()) == 1
-    with pytest.raises(InputError, match="has 1 scenario, and 2 are asked for"):
+    with pytest.raises(InputError, match=r"has 1 scenario, but \[scenarios\] number is 2"):
         JsonLines(str(file)).read(2)

@@ -13,7 +13,7 @@ from chimeralab.trial.scenarios import Ledger
 from chimeralab.trial.scenarios.items import Fact
 from chimeralab.trial.script import Arm, Script
 from chimeralab.trial.stressors import Amnesia, Conformity, Infallibility
-from chimeralab.trial.stressors.amnesia import swapped_values
+from chimeralab.trial.stressors.builtin import swap_values
 from chimeralab.trial.stressors.seam import Stressor
 
 COURSES = [Layout().lay_out(Ledger().make(seed), 3, 0) for seed in range(1, 7)]
@@ -59,10 +59,10 @@ def test_what_one_fact_gets_another_has_given_up(course):
 
 def test_two_facts_swap_and_a_chain_of_command_does_not_end_in_itself():
     two = [fact("Ada", "Bo"), fact("Cy", "Di")]
-    assert swapped_values(two, *CHANCE) == {"f-Ada": "Di", "f-Cy": "Bo"}
+    assert swap_values(two, *CHANCE) == {"f-Ada": "Di", "f-Cy": "Bo"}
     three = [fact("Ada", "Bo"), fact("Bo", "Cy"), fact("Di", "Ada")]
     for seed in range(20):
-        got = swapped_values(three, seed)
+        got = swap_values(three, seed)
         assert sorted(got.values()) == ["Ada", "Bo", "Cy"]
         assert got["f-Ada"] == "Cy"  # Bo is its own value, and Ada is itself
         assert got["f-Bo"] == "Ada"
@@ -70,11 +70,11 @@ def test_two_facts_swap_and_a_chain_of_command_does_not_end_in_itself():
 
 def test_whoever_finds_no_partner_is_left_out():
     same = [fact("Ada", "Bo"), fact("Cy", "Bo"), fact("Di", "Bo"), fact("Bo", "Eve")]
-    got = swapped_values(same, *CHANCE)
+    got = swap_values(same, *CHANCE)
     # Bo can't report to Bo, and of the three others only one can get Eve.
     assert "f-Bo" not in got
     assert list(got.values()) == ["Eve"]
-    assert swapped_values([fact("Ada", "Bo")], *CHANCE) == {}
+    assert swap_values([fact("Ada", "Bo")], *CHANCE) == {}
 
 
 def test_a_fact_hit_alone_gets_a_value_of_its_relation():
@@ -83,7 +83,7 @@ def test_a_fact_hit_alone_gets_a_value_of_its_relation():
     relations = Counter(each.relation for each in first)
     alone = [each for each in first if relations[each.relation] == 1]
     assert alone
-    assert all(first[each] in course.alike(each) for each in alone)
+    assert all(first[each] in course.other_values(each) for each in alone)
 
 
 def changed(part: Amnesia, **settings: Any) -> Amnesia:
@@ -110,7 +110,7 @@ def test_what_cannot_be_altered_is_not_said_to_be():
 
 
 def told(script, turn, answers):
-    return [m.content for m in script.asked(turn, answers).messages if m.role == "user"]
+    return [m.content for m in script.pose(turn, answers).messages if m.role == "user"]
 
 
 @pytest.mark.parametrize("course", COURSES, ids=lambda course: course.id)
@@ -130,7 +130,7 @@ def test_amnesia_takes_the_same_facts_and_no_words_of_another_stressor(course):
             times = "\n".join(bare).count(word)
             assert "\n".join(all_of_it).count(word) == times
             heard += times
-        roles = [message.role for message in both.asked(turn, answers).messages]
+        roles = [message.role for message in both.pose(turn, answers).messages]
         assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
     assert heard
 
@@ -156,7 +156,7 @@ def test_amnesia_does_not_cure_a_subject_of_what_it_was_taught():
             script = Script(course, Arm(arm), 1, {})
             answers: list[str] = []
             for turn, step in enumerate(course.steps, start=1):
-                shown = script.asked(turn, answers)
+                shown = script.pose(turn, answers)
                 request = Request(shown.messages, turn=turn, conversation="one", key=shown.key)
                 answers.append(subject.answer(request))
                 held += step.phase == "held" and answers[-1] == step.lure

@@ -33,7 +33,7 @@ def injections(one: Script) -> list:
 def test_control_is_untouched():
     control = script()
     assert injections(control) == []
-    shown = control.asked(len(TURNS), TRUTHS).messages
+    shown = control.pose(len(TURNS), TRUTHS).messages
     told = "\n".join(message.content for message in shown)
     assert all(fact.text in told for step in COURSE.steps for fact in step.told)
 
@@ -62,7 +62,8 @@ def test_corruption_gives_a_fact_the_value_of_another():
         fact = facts[each.text]
         assert each.instead != each.text
         assert any(
-            each.instead == fact.text.replace(fact.value, other) for other in COURSE.alike(fact)
+            each.instead == fact.text.replace(fact.value, other)
+            for other in COURSE.other_values(fact)
         )
 
 
