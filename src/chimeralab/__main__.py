@@ -1,4 +1,4 @@
-"""The command `chimera`, or `python -m chimeralab`: a hook answers before the rest is loaded."""
+"""The command `chimera`, also `python -m chimeralab`."""
 
 import sys
 
@@ -7,12 +7,12 @@ SET_UP = {"--install", "--uninstall", "--help", "-h"}
 
 
 def main() -> None:
-    """Run a command; the one that an agent waits for at every step does without the others."""
+    """Run a command. An agent waits for its hook at every step, so that one skips the CLI."""
     if sys.argv[1:3] == HOOK and not SET_UP & set(sys.argv) and not sys.stdin.isatty():
-        from chimeralab.integrations import claude_code  # noqa: PLC0415 - the rest is not needed
+        from chimeralab.integrations import claude_code  # noqa: PLC0415 - start-up time
 
         sys.exit(claude_code.main(sys.argv[3:]))
-    from chimeralab.cli import main as cli  # noqa: PLC0415 - click takes longer than a hook
+    from chimeralab.cli import main as cli  # noqa: PLC0415 - start-up time
 
     cli.main()
 

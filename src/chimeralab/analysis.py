@@ -1,4 +1,4 @@
-"""From runs to estimates: `read_runs` takes a table, `analyse` says what it shows."""
+"""Analyse a table of runs: `read_runs` reads it, `analyse` estimates."""
 
 import sys
 
@@ -24,7 +24,7 @@ __all__ = [
     "runs_of",
 ]
 
-# Modules that the docs named before the kinds of study had packages of their own.
+# Import paths that were documented before each kind of study had its own package.
 for _name, _module in {
     "selfplay": selfplay,
     "selfplay.runs": runs,

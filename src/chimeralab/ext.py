@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from chimeralab.core.records import Call, Detection, Loop, Trajectory, Turn
     from chimeralab.detection.seam import Cutoff, Detector, Needs, Observation, Signal, Stream
     from chimeralab.embedding.encoder import Embeddings, Encoder
-    from chimeralab.integrations.watch import Intervention, Watch, WatchSettings
+    from chimeralab.integrations.watch import GuardAction, Watch, WatchSettings
     from chimeralab.models.seam import Message, Model, ModelFailure, Reply, Request, Sampling
     from chimeralab.rating.ratings import Item, Rater, RaterFacts, RaterPart, Rating
     from chimeralab.rating.rubric import Rubric
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent", "Aid", "Arrival", "Ask", "Call", "ChimeraError", "Countermeasure", "Course", "Cutoff",
-    "Design", "Detection", "Detector", "Embeddings", "Encoder", "Fact", "HitRate", "InputError",
-    "Intervention", "Item", "Kind", "LogError", "Loop", "LoopDetected", "Message", "MissingExtra",
+    "Design", "Detection", "Detector", "Embeddings", "Encoder", "Fact", "GuardAction", "HitRate",
+    "InputError", "Item", "Kind", "LogError", "Loop", "LoopDetected", "Message", "MissingExtra",
     "Model", "ModelFailure", "Moment", "Needs", "Observation", "PartLoader", "Place", "Probe",
     "Question", "Rater", "RaterFacts", "RaterPart", "Rating", "Reader", "Reply", "Request",
     "Rubric", "Sampling", "Scenario", "ScenarioGenerator", "Scene", "SelfPlay", "Session",
@@ -52,7 +52,7 @@ __getattr__ = lazy_names(
         "core.records": ("Call", "Detection", "Loop", "Trajectory", "Turn"),
         "detection.seam": ("Cutoff", "Detector", "Needs", "Observation", "Signal", "Stream"),
         "embedding.encoder": ("Embeddings", "Encoder"),
-        "integrations.watch": ("Intervention", "Watch", "WatchSettings"),
+        "integrations.watch": ("GuardAction", "Watch", "WatchSettings"),
         "models.seam": ("Message", "Model", "ModelFailure", "Reply", "Request", "Sampling"),
         "rating.ratings": ("Item", "Rater", "RaterFacts", "RaterPart", "Rating"),
         "rating.rubric": ("Rubric",),

@@ -1,4 +1,4 @@
-"""The earlier name of `chimeralab.trial`: what the docs named is found under it, too."""
+"""The earlier name of `chimeralab.trial`, kept for its documented modules."""
 
 import sys
 from importlib import import_module

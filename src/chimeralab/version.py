@@ -1,3 +1,3 @@
-"""The version of this package, in a place that everything may import."""
+"""The version of this package."""
 
 __version__ = "0.1.0"

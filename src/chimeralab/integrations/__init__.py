@@ -1,1 +1,1 @@
-"""Inside the frameworks of others: each module needs one package more, which an extra brings."""
+"""Integrations with agent frameworks. Each module needs the extra of the same name."""

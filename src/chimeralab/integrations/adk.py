@@ -11,7 +11,7 @@ with explain_missing_extra():
 
 
 class LoopGuard:
-    """Adds a nudge to the request, and answers in the model's place with the reason to stop."""
+    """Adds a nudge to the request; on stop, replies with the reason in place of the model."""
 
     def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         self._watch = Watch(**settings)

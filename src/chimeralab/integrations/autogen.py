@@ -11,9 +11,9 @@ with explain_missing_extra():
 
 
 class LoopGuard(UnboundedChatCompletionContext):
-    """Adds a nudge to what the model is shown, and ends the run by raising `LoopDetected`.
+    """Adds a nudge to the model's context, and ends the run by raising `LoopDetected`.
 
-    A termination condition could only stop: it has no way to tell the model anything.
+    A termination condition could only stop the run, not nudge the model.
     """
 
     def __init__(self, **settings: Unpack[WatchSettings]) -> None:

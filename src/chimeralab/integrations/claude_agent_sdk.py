@@ -11,12 +11,12 @@ with explain_missing_extra():
 
 
 def loop_guard(**settings: Unpack[WatchSettings]) -> dict[str, list[HookMatcher]]:
-    """What `ClaudeAgentOptions(hooks=...)` takes: Claude is told that it repeats, then stopped."""
+    """Make hooks for `ClaudeAgentOptions(hooks=...)` that nudge Claude, then stop it."""
     hook = ClaudeCodeHook(**settings)
 
     async def answer(event: Any, tool_use_id: str | None, context: Any) -> Any:
-        given = hook.answer(event)
-        # The SDK writes the word with a line below, since it means something in Python.
-        return {"continue_" if key == "continue" else key: each for key, each in given.items()}
+        reply = hook.answer(event)
+        # The SDK spells it with an underscore, since `continue` is a keyword.
+        return {"continue_" if key == "continue" else key: each for key, each in reply.items()}
 
     return {name: [HookMatcher(hooks=[answer])] for name in ("PreToolUse", "PostToolUse", "Stop")}

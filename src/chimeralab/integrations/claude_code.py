@@ -1,6 +1,6 @@
-"""The hook of Claude Code: reads the end of a session's transcript; answers with a nudge or a stop.
+"""The Claude Code hook: reads the end of a session's transcript, and replies with a nudge or stop.
 
-It runs as a process of its own at every call of a tool, so it imports little and reads little.
+It runs as a new process at every tool call, so it imports little and reads little.
 """
 
 import json
@@ -15,22 +15,24 @@ from chimeralab.core.errors import InputError
 from chimeralab.detection.guard import Tools
 from chimeralab.integrations.watch import MARK, Message, Watch, WatchSettings
 
-# How much of the transcript's end is read: mostly the first will do, but results can be large.
+# How much of the transcript's end is read: the first is usually enough, but results can be large.
 BYTES = (250_000, 2_000_000)
-MESSAGES = 48  # enough for a loop to begin and go on in
-CALLS = 16  # that are remembered until the transcript has them
+MESSAGES = 48  # enough to see a loop begin and continue
+CALLS = 16  # kept until they are in the transcript
 BEFORE_AND_AFTER = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
-TOLD = b'"hook_additional_context"'
-NOT_SAID = ("isMeta", "isCompactSummary", "isApiErrorMessage")
+NUDGE = b'"hook_additional_context"'
+UNSPOKEN = ("isMeta", "isCompactSummary", "isApiErrorMessage")
+
+MESSAGE_TYPES = ("user", "assistant", "attachment")
 
 Event = Mapping[str, Any]
 
 
 class ClaudeCodeHook:
-    """Answers the events of hooks: what to tell Claude, or that it shall stop.
+    """Replies to hook events with context for Claude, or a stop.
 
-    Claude Code writes its transcript some tenths of a second late, and quick tools are quicker. So
-    a call and its result are taken from their event, and kept until the transcript has them.
+    Claude Code writes its transcript some tenths of a second late, after quick tools have finished.
+    So a call and its result are taken from their event, and kept until they are in the transcript.
     """
 
     def __init__(self, **settings: Unpack[WatchSettings]) -> None:
@@ -39,7 +41,7 @@ class ClaudeCodeHook:
         self._watch = Watch(place=self._time_of, **settings)
 
     def answer(self, event: Event) -> dict[str, Any]:
-        """What to print for an event; nothing where all is well, or can't be known."""
+        """Return the JSON to print for an event; empty if there is nothing to do."""
         name = event.get("hook_event_name")
         found = self._watch.follow(self._messages(event))
         if found is None or (name == "Stop" and not event.get("stop_hook_active")):
@@ -48,12 +50,11 @@ class ClaudeCodeHook:
             return {"continue": False, "stopReason": found.message}
         if name not in BEFORE_AND_AFTER:
             return {}
-        told = {"hookEventName": name, "additionalContext": found.message}
-        return {"hookSpecificOutput": told}
+        return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": found.message}}
 
     def _messages(self, event: Event) -> Iterator[Message]:
         path, agent = str(event["transcript_path"]), event.get("agent_id")
-        if agent:  # a subagent has a file of its own
+        if agent:  # a subagent has its own transcript
             path = os.path.join(  # noqa: PTH118 - pathlib is slow to import
                 path.removesuffix(".jsonl"), "subagents", f"agent-{agent}.jsonl"
             )
@@ -71,7 +72,7 @@ class ClaudeCodeHook:
 
 
 def _read_tail(path: str) -> list[dict[str, Any]]:
-    """The last lines that say something, in order; a line that is still being written is left."""
+    """Return the last lines with messages, in order; a partly written line is skipped."""
     found: list[dict[str, Any]] = []
     with open(path, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
         size = file.seek(0, os.SEEK_END)
@@ -86,22 +87,22 @@ def _read_tail(path: str) -> list[dict[str, Any]]:
 
 
 def _value(line: bytes) -> dict[str, Any] | None:
-    if b'"message"' not in line and TOLD not in line:
+    if b'"message"' not in line and NUDGE not in line:
         return None
     try:
         value = json.loads(line)
     except ValueError:
         return None
-    said = isinstance(value, dict) and value.get("type") in ("user", "assistant", "attachment")
-    return value if said else None
+    has_message = isinstance(value, dict) and value.get("type") in MESSAGE_TYPES
+    return value if has_message else None
 
 
 def merge_messages(
     lines: Iterable[Mapping[str, Any]], ended: Sequence[Event] = (), *, aside: bool = False
 ) -> Iterator[tuple[str, Message]]:
-    """Messages with their times: the lines of one message together, then what events add.
+    """Merge the lines of each message, and add calls that are not in the transcript yet.
 
-    ``ended`` are the latest calls that have ended, some of which may not be written yet.
+    ``ended`` are the latest finished calls. Yields messages with their times.
     """
     by_id: dict[str, dict[str, Any]] = {}
     messages: list[tuple[str, Message]] = []
@@ -128,43 +129,43 @@ def merge_messages(
 
 
 def _result_in(event: Event) -> Any:
-    """What the call of an event brought; None where it has not ended."""
+    """Return the result of an event's call; None if it has not finished."""
     return event.get("tool_response", event.get("error"))
 
 
 def _message(line: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a line says: a message of the API, a nudge of ours, or nothing."""
+    """Parse the message of a line: one of the API, a nudge of ours, or None."""
     if line["type"] == "attachment":
-        told = MARK in str(line.get("attachment"))
-        return {"role": "system", "content": f"{MARK}nudge"} if told else None
+        is_nudge = MARK in str(line.get("attachment"))
+        return {"role": "system", "content": f"{MARK}nudge"} if is_nudge else None
     said = line.get("message") or {}
     content = said.get("content")
-    if any(line.get(mark) for mark in NOT_SAID) or not content:
+    if any(line.get(mark) for mark in UNSPOKEN) or not content:
         return None
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     results = [part for part in parts if part.get("type") == "tool_result"]
     if len(results) == 1:
-        brought = line.get("toolUseResult")
-        brought = brought if isinstance(brought, dict) else results[0].get("content")
+        output = line.get("toolUseResult")
+        output = output if isinstance(output, dict) else results[0].get("content")
         name, failed = str(results[0].get("tool_use_id")), bool(results[0].get("is_error"))
-        return _result(name, brought, failed)
+        return _result(name, output, failed)
     if line["type"] == "user" and not results:
         texts = [str(part.get("text")) for part in parts if part.get("type") == "text"]
         return {"role": "user", "content": "\n".join(texts)}
     return {"role": line["type"], "content": list(parts)}
 
 
-def _result(call: str, brought: Any, failed: bool) -> dict[str, Any]:
-    """What a tool gave back, as transcript and event both have it, without how long it took."""
-    if isinstance(brought, dict):
-        brought = {key: value for key, value in brought.items() if "duration" not in key.lower()}
-        brought = json.dumps(brought, sort_keys=True)
-    part = {"type": "tool_result", "tool_use_id": call, "content": brought, "is_error": failed}
+def _result(call: str, output: Any, failed: bool) -> dict[str, Any]:
+    """Make a tool result, equal for transcript and event, and without durations."""
+    if isinstance(output, dict):
+        output = {key: value for key, value in output.items() if "duration" not in key.lower()}
+        output = json.dumps(output, sort_keys=True)
+    part = {"type": "tool_result", "tool_use_id": call, "content": output, "is_error": failed}
     return {"role": "user", "content": [part]}
 
 
 def tool_settings(ignore: Iterable[str], repeats: Iterable[str]) -> Tools:
-    """Settings per tool from options: names to ignore, and NAME=N for repeats."""
+    """Build settings per tool from options: names to ignore, and NAME=N repeats."""
     tools: dict[str, Any] = dict.fromkeys(ignore, "ignore")
     for each in repeats:
         name, _, number = each.rpartition("=")
@@ -175,7 +176,7 @@ def tool_settings(ignore: Iterable[str], repeats: Iterable[str]) -> Tools:
 
 
 def main(options: list[str]) -> int:
-    """Answer the event on standard input. Whatever goes wrong, Claude Code goes on."""
+    """Reply to the event on standard input. Claude Code continues whatever goes wrong."""
     try:
         named: dict[str, list[str]] = {"--ignore": [], "--repeats": []}
         for option, value in zip(options[::2], options[1::2], strict=True):
@@ -185,7 +186,7 @@ def main(options: list[str]) -> int:
         if answer:
             print(json.dumps(answer))
     except Exception as error:
-        print(f"chimera: the loop guard steps aside ({error})", file=sys.stderr)
-        # Shown to the user and harmless; 2 would block the call.
+        print(f"chimera: the loop guard failed ({error})", file=sys.stderr)
+        # Exit code 1 is shown to the user; 2 would block the call.
         return 1 if isinstance(error, InputError | KeyError) else 0
     return 0

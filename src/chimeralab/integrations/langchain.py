@@ -16,10 +16,10 @@ with explain_missing_extra():
 
 
 class LoopGuard(AgentMiddleware):
-    """Tells the model in a message that it repeats itself, then ends the agent with the reason.
+    """Nudges the model with a message, then ends the agent with the reason.
 
-    It looks before the model is called, when the results of all tools are known and a message can
-    be added; after the model, calls would wait for their results, and the nudge would part them.
+    It runs before each model call, when all tool results are known. After the call, a nudge would
+    separate tool calls from their results.
     """
 
     def __init__(self, **settings: Unpack[WatchSettings]) -> None:
@@ -28,13 +28,13 @@ class LoopGuard(AgentMiddleware):
 
     @hook_config(can_jump_to=["end"])
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        return self._looked(state)
+        return self._check(state)
 
     @hook_config(can_jump_to=["end"])
     async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        return self._looked(state)
+        return self._check(state)
 
-    def _looked(self, state: Any) -> dict[str, Any] | None:
+    def _check(self, state: Any) -> dict[str, Any] | None:
         found = self._watch.follow(_plain(message) for message in state["messages"])
         if found is None:
             return None

@@ -9,20 +9,20 @@ from chimeralab.integrations.watch import MARK, Watch, WatchSettings
 with explain_missing_extra():
     from litellm.integrations.custom_logger import CustomLogger
 
-BAD_REQUEST = 400  # which clients don't try again
+BAD_REQUEST = 400  # which clients don't retry
 
 
 class LoopRefused(LoopDetected):
-    """The refusal of a call, as the proxy passes it on."""
+    """A rejected call, with the status code for the proxy."""
 
     status_code = BAD_REQUEST
 
 
 class LoopGuard(CustomLogger):
-    """Adds a nudge to the messages of a call, and refuses later calls with the reason.
+    """Adds a nudge to the messages of a call, and rejects later calls with the reason.
 
-    The client keeps the conversation and never sees the nudge, so it is left out when the same
-    messages come by again.
+    The client keeps the conversation and never sees the nudge, so nudges are ignored when the
+    messages are sent again.
     """
 
     def __init__(self, **settings: Unpack[WatchSettings]) -> None:
@@ -32,14 +32,14 @@ class LoopGuard(CustomLogger):
     async def async_pre_call_hook(
         self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: Any
     ) -> dict[str, Any]:
-        return self._guarded(data)
+        return self._check(data)
 
     async def async_pre_call_deployment_hook(
         self, kwargs: dict[str, Any], call_type: Any
     ) -> dict[str, Any]:
-        return self._guarded(kwargs)
+        return self._check(kwargs)
 
-    def _guarded(self, call: dict[str, Any]) -> dict[str, Any]:
+    def _check(self, call: dict[str, Any]) -> dict[str, Any]:
         messages = call.get("messages")
         if not isinstance(messages, list):
             return call

@@ -26,7 +26,7 @@ class LoopGuard(RunHooks):
 
 
 def _messages(items: Iterable[Any]) -> Iterable[Message]:
-    """Input items as messages: one that calls a function, or brings what it gave back."""
+    """Convert input items to messages, function calls and function results."""
     for item in items:
         match item.get("type", "message"):
             case "message":

@@ -1,4 +1,4 @@
-"""A span processor for OpenTelemetry: an event when a conversation loops. It observes only."""
+"""A span processor for OpenTelemetry that emits an event when a conversation loops."""
 
 from collections.abc import Iterator
 from typing import Any, Unpack
@@ -17,10 +17,10 @@ LEVELS = {"nudge": SeverityNumber.WARN, "stop": SeverityNumber.ERROR}
 
 
 class LoopEvents(SpanProcessor):
-    """Emits a log record, with the event name `chimera.loop`, beside the span that repeats.
+    """Emits a log record with the event name `chimera.loop` in the context of the looping span.
 
-    A span of generative AI repeats the history of its conversation, so the conversation is known by
-    that. One event comes where other guards would nudge, and one where they would stop.
+    A generative AI span includes the history, which identifies its conversation. One event is
+    emitted where other guards would nudge, and one where they would stop.
     """
 
     def __init__(self, logger_provider: Any = None, **settings: Unpack[WatchSettings]) -> None:
@@ -30,15 +30,15 @@ class LoopEvents(SpanProcessor):
     def on_end(self, span: ReadableSpan) -> None:
         found = self._watch.follow(_messages(span))
         if found and not found.again:
-            with self._watch.stepping_aside():
-                attributes_of_span = span.attributes or {}
+            with self._watch.contain_errors():
+                span_attributes = span.attributes or {}
                 self._logger.emit(
                     event_name=EVENT,
                     context=set_span_in_context(NonRecordingSpan(span.get_span_context())),
                     severity_number=LEVELS[found.action],
                     body=found.message,
                     attributes={
-                        "gen_ai.conversation.id": attributes_of_span.get("gen_ai.conversation.id"),
+                        "gen_ai.conversation.id": span_attributes.get("gen_ai.conversation.id"),
                         "chimera.loop.action": found.action,
                         "chimera.loop.kind": found.loop.kind,
                         "chimera.loop.began": found.loop.began,
@@ -48,7 +48,7 @@ class LoopEvents(SpanProcessor):
 
 
 def _messages(span: ReadableSpan) -> Iterator[Message]:
-    """What the model was shown; its answer is shown to it with the next call."""
+    """Yield the model's input; its output is part of the next call's input."""
     events = [{"name": e.name, "attributes": dict(e.attributes or {})} for e in span.events]
     inputs, _ = span_messages(dict(span.attributes or {}), events)
     for turn, content in inputs:

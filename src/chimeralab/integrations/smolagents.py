@@ -10,7 +10,7 @@ with explain_missing_extra():
 
 
 class LoopGuard:
-    """Adds a nudge to what the step has brought, and ends the run by raising `LoopDetected`."""
+    """Adds a nudge to the step's observations, and ends the run by raising `LoopDetected`."""
 
     def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         self._watch = Watch(**settings)
@@ -30,7 +30,7 @@ def _plain(step: MemoryStep) -> list[Message]:
         {"function": {"name": c.name, "arguments": c.arguments}} for c in step.tool_calls or ()
     ]
     result = str(step.error or step.observations or "").partition(f"\n{MARK}")[0]
-    brought: Message = {"role": "tool", "content": result}
-    asks: Message = {"role": "assistant", "tool_calls": calls}
-    # Several calls of a step share one text of observations, which is the result of each.
-    return [asks] + [brought] * len(calls)
+    output: Message = {"role": "tool", "content": result}
+    request: Message = {"role": "assistant", "tool_calls": calls}
+    # The calls of a step share its observations, which are the result of each.
+    return [request] + [output] * len(calls)

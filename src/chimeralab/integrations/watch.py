@@ -1,8 +1,7 @@
-"""What every live guard does: nudge first, then stop, leave work alone, never break its host.
+"""The rules of every live guard: nudge first, then stop, and never break the host.
 
-A host hands over the conversation so far, or its messages one by one, and is told what to do: to
-go on (None), to hand a nudge to the model, or to stop. Polling and paging are left alone by the
-loop detector itself.
+A host passes the conversation so far, or its messages one by one, and gets None, a nudge for the
+model, or a stop. The loop detector itself ignores polling and paging.
 """
 
 import json
@@ -21,20 +20,19 @@ from chimeralab.detection.loops import LOOPS, Loops
 SWITCH = "CHIMERA_GUARD"
 OFF = {"0", "off", "no", "false"}
 MARK = "Loop guard: "
-"""How what we say begins, so that a nudge is known when it comes back in the conversation."""
+"""The prefix of every message of a guard, by which nudges in a conversation are recognised."""
 
-TAIL = 200  # messages of a conversation that is seen for the first time; windows are shorter
-CONVERSATIONS = 256  # that are followed at a time
-REMEMBERED = 64  # texts of the user that are known when they come again
+TAIL = 200  # messages judged of a conversation seen for the first time; windows are shorter
+MAX_CONVERSATIONS = 256
+MAX_USER_TEXTS = 64  # kept to recognise repeated ones
 
 Message = Mapping[str, Any]
 
 
-class Intervention(NamedTuple):
-    """What a host does now: hand the message to the model, or stop and show it.
+class GuardAction(NamedTuple):
+    """What a host should do now: pass the message to the model, or stop and show it.
 
-    ``message`` says what repeats and since when; ``loop`` is the loop itself; ``again`` is whether
-    the host was told to stop before, and went on.
+    ``message`` says what repeats and since when. ``again`` is whether the host ignored a stop.
     """
 
     action: Literal["nudge", "stop"]
@@ -43,13 +41,13 @@ class Intervention(NamedTuple):
     again: bool = False
 
     def raise_stop(self) -> None:
-        """For hosts that stop by an exception: raise one where this is a stop."""
+        """Raise `LoopDetected` if this is a stop."""
         if self.action == "stop":
             raise LoopDetected(self.message, self.loop)
 
 
 class WatchSettings(TypedDict, total=False):
-    """What every live guard can be told: see `Watch`."""
+    """The settings of every live guard; see `Watch`."""
 
     tools: Tools
     loops: Loops
@@ -57,11 +55,11 @@ class WatchSettings(TypedDict, total=False):
 
 
 class Watch:
-    """Watches the conversations of one host, each under its own key.
+    """Watches the conversations of one host.
 
-    ``tools`` are settings per tool, as the guard takes them; ``enabled=False``, or the environment
-    variable CHIMERA_GUARD=off, turns it off. An error inside is logged once, and the conversation
-    goes on unwatched.
+    ``tools`` are settings per tool, as in `Guard`; ``enabled=False``, or the environment variable
+    CHIMERA_GUARD=off, turns it off. An internal error is logged once, and the conversation is no
+    longer watched.
 
     >>> watch = Watch()
     >>> call = {"id": "c", "function": {"name": "sh", "arguments": "make"}}
@@ -89,120 +87,123 @@ class Watch:
     ) -> None:
         self._enabled, self._logged = enabled, False
         self._lock = RLock()
-        self._talks: OrderedDict[str | int, _Talk | None] = OrderedDict()
+        self._conversations: OrderedDict[str | int, _Conversation | None] = OrderedDict()
 
-        def started(before: int = 0) -> _Talk:
+        def start(before: int = 0) -> _Conversation:
             guard = Guard(vectors=False, loops=loops, tools=tools)
             guard.place = lambda position: place(before + position)
-            return _Talk(guard)
+            return _Conversation(guard)
 
-        self._started = started
-        started()  # settings that can't be used are refused now, not in the middle of a talk
+        self._start = start
+        start()  # reject bad settings now, not in the middle of a conversation
 
     @property
     def enabled(self) -> bool:
         return self._enabled and os.environ.get(SWITCH, "").strip().lower() not in OFF
 
-    def update(self, message: Message, key: str = "") -> Intervention | None:
-        """Take the next message of a conversation."""
-        return self._safely(lambda: self._judged(key, key, [message], before=0))
+    def update(self, message: Message, key: str = "") -> GuardAction | None:
+        """Judge the next message of a conversation."""
+        return self._safely(lambda: self._judge(key, key, [message], before=0))
 
-    def follow(self, messages: Iterable[Message], key: str = "") -> Intervention | None:
-        """Take a conversation as it stands now; what was seen before is not judged again.
+    def follow(self, messages: Iterable[Message], key: str = "") -> GuardAction | None:
+        """Judge the new messages of a conversation, given as a whole.
 
-        It is known by its beginning, so a host need not say which one it is. Where the beginning
-        has changed, as after a summary, it is a new one; ``key`` tells twins apart.
+        Conversations are identified by their beginning, so a changed beginning, as after a summary,
+        is a new conversation; ``key`` separates identical ones.
         """
 
-        def caught_up() -> Intervention | None:
+        def judge_new() -> GuardAction | None:
             listed = list(messages)
             names = [hash(key)]
             for each in listed:
                 names.append(hash((names[-1], json.dumps(each, default=str))))
-            known = next((n for n in range(len(listed), 0, -1) if names[n] in self._talks), None)
+            known = next(
+                (n for n in range(len(listed), 0, -1) if names[n] in self._conversations), None
+            )
             before = max(0, len(listed) - TAIL) if known is None else known
             old = names[0] if known is None else names[known]
-            return self._judged(old, names[-1], listed[before:], before)
+            return self._judge(old, names[-1], listed[before:], before)
 
-        return self._safely(caught_up)
+        return self._safely(judge_new)
 
-    def _judged(
+    def _judge(
         self, old: str | int, new: str | int, messages: Iterable[Message], before: int
-    ) -> Intervention | None:
-        """Find a conversation by its old name, judge its new messages, keep it by its new name."""
-        talk = self._talks.pop(old) if old in self._talks else self._started(before)
-        self._talks[new] = None  # steps aside for good, if what follows fails
-        while len(self._talks) > CONVERSATIONS:
-            self._talks.popitem(last=False)
-        found = talk.update(messages) if talk else None
-        self._talks[new] = talk
+    ) -> GuardAction | None:
+        """Find a conversation by its old key, judge its new messages, keep it under the new key."""
+        known = self._conversations
+        conversation = known.pop(old) if old in known else self._start(before)
+        known[new] = None  # stays unwatched if the update fails
+        while len(known) > MAX_CONVERSATIONS:
+            known.popitem(last=False)
+        found = conversation.update(messages) if conversation else None
+        known[new] = conversation
         return found
 
-    def _safely(self, act: Callable[[], Intervention | None]) -> Intervention | None:
+    def _safely(self, act: Callable[[], GuardAction | None]) -> GuardAction | None:
         if self.enabled:
-            with self._lock, self.stepping_aside():
+            with self._lock, self.contain_errors():
                 return act()
         return None
 
     @contextmanager
-    def stepping_aside(self) -> Iterator[None]:
-        """Around what must not break the host: an error goes no further, and is logged once."""
+    def contain_errors(self) -> Iterator[None]:
+        """Suppress errors, so that they don't reach the host, and log the first."""
         try:
             yield
         except Exception as error:
             if self._logged:
                 return
-            import logging  # noqa: PLC0415 - slow to import, and hardly ever needed
+            import logging  # noqa: PLC0415 - slow to import, and seldom needed
 
             self._logged = True
             logging.getLogger(__name__).warning(
-                "the loop guard steps aside after an error of its own (%s: %s);"
-                " the conversation goes on unwatched, and later errors are not logged",
+                "the loop guard failed (%s: %s); the conversation is no longer watched, and later"
+                " errors are not logged",
                 type(error).__name__, error, exc_info=error,
             )  # fmt: skip
 
 
-class _Talk:
-    """One conversation: its guard, what the model was told, and what the user has said."""
+class _Conversation:
+    """One conversation: its guard, the loops that the model was nudged about, the user's texts."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._warning: LoopWarning | None = None
-        self._told: set[tuple[str, int]] = set()
+        self._nudged: set[tuple[str, int]] = set()
         self._stopped: tuple[str, int] | None = None
-        self._heard: deque[str] = deque(maxlen=REMEMBERED)
+        self._user_texts: deque[str] = deque(maxlen=MAX_USER_TEXTS)
 
-    def update(self, messages: Iterable[Message]) -> Intervention | None:
+    def update(self, messages: Iterable[Message]) -> GuardAction | None:
         for message in messages:
             ours = str(message.get("content")).startswith(MARK)
             read = {**message, "role": "system"} if ours else message
             self._warning = self._guard.update(read).loop
             if ours and self._warning:
-                self._tell(self._warning.loop)
-            elif self._is_news_from_user(message):
-                self._told.clear()
+                self._nudge(self._warning.loop)
+            elif self._is_new_from_user(message):
+                self._nudged.clear()
                 self._stopped = None
                 self._guard.forgive()
         warning = self._warning
         if warning is None or warning.level == "notice":
             return None
         name = warning.loop.stream, warning.loop.began
-        if name in self._told and warning.level == "stop":
+        if name in self._nudged and warning.level == "stop":
             again, self._stopped = self._stopped == name, name
-            return Intervention("stop", f"{MARK}stopped. {warning.what}.", warning.loop, again)
-        if name in self._told:
+            return GuardAction("stop", f"{MARK}stopped. {warning.what}.", warning.loop, again)
+        if name in self._nudged:
             return None
-        self._tell(warning.loop)
-        return Intervention("nudge", MARK + warning.advice, warning.loop)
+        self._nudge(warning.loop)
+        return GuardAction("nudge", MARK + warning.advice, warning.loop)
 
-    def _tell(self, loop: Loop) -> None:
-        self._told.add((loop.stream, loop.began))
+    def _nudge(self, loop: Loop) -> None:
+        self._nudged.add((loop.stream, loop.began))
         self._guard.mark_nudged()
 
-    def _is_news_from_user(self, message: Message) -> bool:
-        """Whether a person has stepped in: the user says what they have not said before."""
-        said = message.get("content")
-        if message.get("role") != "user" or not isinstance(said, str) or said in self._heard:
+    def _is_new_from_user(self, message: Message) -> bool:
+        """Whether the user intervenes with a text not seen before."""
+        text = message.get("content")
+        if message.get("role") != "user" or not isinstance(text, str) or text in self._user_texts:
             return False
-        self._heard.append(said)
+        self._user_texts.append(text)
         return True

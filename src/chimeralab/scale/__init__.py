@@ -1,7 +1,7 @@
-"""Judging more logs than one machine can: on Ray Data, with the verdicts of one process.
+"""Judge logs on a Ray cluster, with the same verdicts as one process.
 
-`detect_files` makes parts of files, so that a job that was killed goes on where it stopped;
-`detect` judges a Ray Dataset for people with a pipeline of their own.
+`detect_files` writes a part per file or share, so that a killed job resumes; `detect` judges a Ray
+Dataset in your own pipeline.
 """
 
 from chimeralab.scale.job import JobTotals, detect_files

@@ -1,4 +1,4 @@
-"""Ray itself: the cluster that a job runs on, and what an actor on it has."""
+"""Connect to a Ray cluster, or start one."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ from logging import ERROR, getLogger
 from chimeralab.core.errors import InputError
 from chimeralab.embedding.workers import BLAS_THREADS, THREADS
 
-# The environment of an actor, which has one core.
+# The environment of an actor, which gets one core.
 ONE_THREAD = {"env_vars": dict.fromkeys((*BLAS_THREADS, THREADS), "1")}
 
 
@@ -22,19 +22,19 @@ def cores_of_cluster() -> int:
 
 @contextmanager
 def cluster(address: str | None) -> Iterator[None]:
-    """Ray as this process has it; or else, for one job, the cluster at the address or one here."""
+    """Use the running Ray, or for one job the cluster at the address, or a new local one."""
     import ray  # noqa: PLC0415
 
     if ray.is_initialized():
         yield
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent home unasked
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     ray.data.DataContext.get_current().enable_progress_bars = sys.stderr.isatty()
-    getLogger("ray.data").setLevel(ERROR)  # Ray sets it when the line above imports its data
+    getLogger("ray.data").setLevel(ERROR)  # after ray.data was imported, which sets the level
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     try:
-        # Ray itself takes minutes to find that nobody is there.
+        # Ray takes minutes to notice that nothing listens there.
         host, _, port = address.removeprefix("ray://").rpartition(":")
         if port.isdecimal():
             socket.create_connection((host, int(port)), timeout=10).close()
@@ -45,7 +45,7 @@ def cluster(address: str | None) -> Iterator[None]:
                 log_to_driver=False,
                 logging_level="ERROR",
             )
-    except Exception as error:  # Ray raises no less when a node is slow to start
+    except Exception as error:  # Ray raises bare exceptions, e.g. when a node starts slowly
         reason = str(error).partition("\n")[0]
         where = "can be started here" if address == "local" else f"at {address}"
         raise InputError(f"no Ray cluster {where} ({reason})") from None
@@ -57,7 +57,7 @@ def cluster(address: str | None) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the notes that Ray's core writes past Python; what goes wrong is raised."""
+    """Silence messages that Ray's core writes to file descriptor 2; errors are still raised."""
     kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nothing, 2)

@@ -1,4 +1,4 @@
-"""One job: every unit of the sources into a part of its own, once."""
+"""One job: judge every unit of the sources into its own part, once."""
 
 import json
 from collections import defaultdict
@@ -18,7 +18,7 @@ MAX_NAMED = 5
 
 
 class JobTotals(NamedTuple):
-    """What a job has made of its files, those of earlier runs included."""
+    """Counts over the results of a job, including earlier runs."""
 
     files: int
     judged_before: int
@@ -37,16 +37,16 @@ def detect_files(
     address: str | None = None,
     workers: int | None = None,
 ) -> JobTotals:
-    """Judge every file of the sources into parts below `out`: one each, or one for each share.
+    """Judge every file of the sources into parts below `out`, one per file or share.
 
-    Parts that are there are not made again. What can't be read is named in the table of errors.
+    Existing parts are kept. Unreadable input is listed in the table of errors.
     """
     require_extra("ray")
     files = [plan_units(each, judging.key, judging.format) for each in find_files(sources)]
     store = ResultFolder(out if "://" in out else str(Path(out).absolute()))
     store.make()
     there = store.names("verdicts")
-    # A file that was made as a whole stays whole.
+    # A file that was judged whole before stays whole.
     units = [
         unit
         for whole, shares in files
@@ -60,7 +60,7 @@ def detect_files(
                 wholes = [whole for whole, _ in files if whole.source in unmade]
                 _make_parts(wholes, store.out, judging, workers)
                 units = [unit for unit in units if unit.source not in unmade] + wholes
-        # What killed workers have left, and parts of files as they were before.
+        # Remove leftovers of killed workers, and parts of files that have changed.
         current = defaultdict(set)
         for unit in units:
             current[file_key(unit.part)].add(unit.part)
@@ -72,11 +72,11 @@ def detect_files(
 
 
 def _with_lines(units: Sequence[WorkUnit], missing: Sequence[WorkUnit]) -> list[WorkUnit]:
-    """The missing units, those that are stretches of lines with the numbers of their first lines.
+    """Return the missing units, with the first line numbers of byte ranges.
 
-    Counting is reading without parsing, and all workers share it.
+    Lines are counted by all workers, without parsing.
     """
-    import ray  # noqa: PLC0415 - only where it is asked for
+    import ray  # noqa: PLC0415 - optional
 
     shares = ((unit.source, unit.share) for unit in missing if unit.share)
     uncounted = {source for source, share in shares if share.start > 0 and share.first == 1}
@@ -97,14 +97,14 @@ def _with_lines(units: Sequence[WorkUnit], missing: Sequence[WorkUnit]) -> list[
 def _make_parts(
     units: Sequence[WorkUnit], out: str, judging: WorkerSettings, workers: int | None
 ) -> set[str]:
-    """Make the parts of the units; the sources that can only be judged whole."""
+    """Make the parts of the units; returns the sources that can only be judged whole."""
     import ray  # noqa: PLC0415
 
-    # Each unit is a block, so that a worker which dies takes one unit with it.
+    # One block per unit, so that a dying worker loses one unit.
     blocks = ray.data.from_items(
         [{"unit": json.dumps(unit)} for unit in units], override_num_blocks=len(units)
     )
-    # One unit in flight each, lest one worker has a queue while another has nothing left to do.
+    # One unit in flight each, so that no worker queues units while another is idle.
     size = min(workers or cores_of_cluster(), len(units))
     done = blocks.map_batches(
         UnitWorker,
@@ -118,13 +118,11 @@ def _make_parts(
         return {str(row["source"]) for row in done.iter_rows() if not row["is_made"]}
     except ray.exceptions.RayError as error:
         reason = str(error).strip().rpartition("\n")[2]
-        raise InputError(
-            f"the job stopped ({reason}); run it again, and it goes on where it was"
-        ) from None
+        raise InputError(f"the job stopped ({reason}); run it again to resume") from None
 
 
 def _totals(store: ResultFolder, units: Sequence[WorkUnit], files: int, before: int) -> JobTotals:
-    """Counted in the parts themselves: what is there is what was done."""
+    """Count results in the parts themselves."""
     parts, damaged = (store.names(table) for table in ("verdicts", "errors"))
     conversations = looping = collapsed = errors = 0
     mine = [each.part for each in units if each.part in parts]

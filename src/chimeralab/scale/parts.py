@@ -1,4 +1,4 @@
-"""The parts of a job: the files, or shares of large ones, to judge, and the folder of results."""
+"""The units of work of a job, and the folder of results."""
 
 import hashlib
 import json
@@ -24,15 +24,15 @@ ENDINGS = tuple(
     for kind in (".jsonl", ".ndjson", ".json", ".parquet")
     for packed in ("", ".gz", ".zst")
 )
-# What a worker makes of one share: a minute or a few with vectors, seconds with words alone.
+# A worker takes a few minutes per share with vectors, and seconds without.
 SHARE_BYTES = 16 << 20
 
 
 class WorkUnit(NamedTuple):
-    """A file to judge, or a share of one, and the name of its part in the folder of results.
+    """A file to judge, or a share of one, and the name of its part in the results.
 
-    The name tells the file, its state and how it is judged, and which share it is, so that a part
-    of a file that has changed since is recognised as such.
+    The name encodes the file, its size and time, the settings and the share, so that parts of a
+    changed file are recognised.
     """
 
     source: str
@@ -41,7 +41,7 @@ class WorkUnit(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """A unit that was sent as JSON."""
+        """Read a unit from JSON."""
         source, part, share = json.loads(text)
         return cls(source, part, share and Share(*share))
 
@@ -49,7 +49,7 @@ class WorkUnit(NamedTuple):
 def plan_units(
     source: str, judged: str, chosen: type[Reader] | None
 ) -> tuple[WorkUnit, list[WorkUnit]]:
-    """A file as one unit, and as shares if it can be read so; `judged` says how it is judged."""
+    """Return a file as one unit, and as shares if it can be split; `judged` is the settings key."""
     files, path = open_filesystem(source)
     state = files.get_file_info(path)
     keys = source, repr((state.size, state.mtime_ns, judged))
@@ -65,21 +65,21 @@ def plan_units(
 
 
 def file_key(name: str) -> str:
-    """What the name of a part, finished or not, tells of the file it is of."""
+    """Return the hash of the file in the name of a part, finished or not."""
     return name.removeprefix(".").split("-")[1]
 
 
 def find_files(sources: Iterable[str]) -> list[str]:
-    """The JSONL and Parquet files at the sources, each once; in a folder, at any depth.
+    """List the JSONL and Parquet files at the sources, each once; folders are searched.
 
-    Unlike `readers.find_logs` this opens none of them: a broken one is to be named by the job.
+    Unlike `readers.find_logs` this opens none of them: the job reports a broken one.
     """
     found: dict[str, None] = {}
     for source in sources:
         files = list(_files_at(source))
         if not files:
             endings = ", ".join(ENDINGS[::3])
-            raise InputError(f"{source}: there is no file that ends in {endings} (or .gz, .zst)")
+            raise InputError(f"{source}: no file ends in {endings} (or .gz, .zst)")
         found |= dict.fromkeys(files)
     return list(found)
 
@@ -111,7 +111,7 @@ def _files_at(source: str) -> Iterator[str]:
 
 
 def open_filesystem(path: str) -> "tuple[FileSystem, str]":
-    """The file system that a path or an address such as s3://bucket/logs leads to, and the path."""
+    """Return the file system of a path or URL such as s3://bucket/logs, and the path on it."""
     require_extra("parquet")
     from pyarrow.fs import FileSystem, LocalFileSystem  # noqa: PLC0415
 
@@ -120,17 +120,17 @@ def open_filesystem(path: str) -> "tuple[FileSystem, str]":
     try:
         files, inside = FileSystem.from_uri(path)
     except Exception as error:  # each kind of store raises its own
-        raise InputError(f"{path}: this address can't be used ({_reason(error)})") from None
+        raise InputError(f"{path}: this URL can't be used ({_reason(error)})") from None
     return files, inside
 
 
 def _reason(error: Exception) -> str:
-    """What an error of others says, in one line."""
+    """Return the first line of a foreign exception's message."""
     return getattr(error, "strerror", None) or str(error).partition("\n")[0] or repr(error)
 
 
 class ResultFolder:
-    """The folder of results, on this machine or not: `verdicts` and, beside them, `errors`."""
+    """The folder of results, local or remote, with `verdicts` and `errors`."""
 
     def __init__(self, out: str) -> None:
         self.out = out
@@ -144,9 +144,9 @@ class ResultFolder:
         try:
             for table in ("verdicts", "errors"):
                 self._files.create_dir(self.path(table), recursive=True)
-                self.names(table)  # some stores take any folder, and say later that there is none
+                self.names(table)  # some stores create any folder, and fail only later
         except Exception as error:  # each kind of store raises its own
-            raise InputError(f"{self.out}: the folder can't be made ({_reason(error)})") from None
+            raise InputError(f"{self.out}: can't be created ({_reason(error)})") from None
 
     def has(self, table: str, name: str) -> bool:
         return bool(self._files.get_file_info(self.path(table, name)).is_file)
@@ -160,7 +160,7 @@ class ResultFolder:
     def write(
         self, table: str, name: str, columns: Columns, rows: Iterable[Mapping[str, Any]]
     ) -> int:
-        """Write a part whole or not at all; how many rows it has."""
+        """Write a part atomically; returns its number of rows."""
         number = 0
         unfinished = self.path(table, f".{name}.{os.getpid()}.{uuid4().hex}")
         try:
@@ -184,7 +184,7 @@ class ResultFolder:
                 self._files.delete_file(self.path(table, name))
 
     def batches(self, table: str, names: Sequence[str], columns: list[str]) -> Iterator[Any]:
-        """Some columns of some parts, a few thousand rows at a time."""
+        """Yield batches of some columns of some parts."""
         import pyarrow.dataset as ds  # noqa: PLC0415
 
         if names:

@@ -1,4 +1,4 @@
-"""The workers of a job, and of a Ray Dataset: actors with one encoder and one thread each."""
+"""Ray actors that judge files or rows of a Dataset, with one encoder and one thread each."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,16 +24,16 @@ from chimeralab.scale.cluster import ONE_THREAD, cores_of_cluster
 from chimeralab.scale.parts import ResultFolder, WorkUnit
 from chimeralab.version import __version__
 
-Dataset = Any  # ray.data.Dataset; Ray is imported only where a job is run
+Dataset = Any  # ray.data.Dataset; Ray is imported only to run a job
 
-# So many conversations of a dataset are judged together: enough to fill the encoder's batches.
+# Conversations of a dataset that are judged together: enough to fill the encoder's batches.
 ROWS_AT_ONCE = 128
 ERROR_COLUMNS: Columns = {"source": str, "line": int, "reason": str}
 
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """How every worker judges; a change of any of it makes other parts."""
+    """The settings of every worker; changing any of them invalidates existing parts."""
 
     detector: Detector | None = LOCKED
     loops: Loops | None = LOOPS
@@ -48,7 +48,7 @@ class WorkerSettings:
 
 
 class Worker:
-    """Judges conversations with an encoder of its own, which is opened once."""
+    """Judges conversations with its own encoder."""
 
     def __init__(self, judging: WorkerSettings) -> None:
         self._judging = judging
@@ -66,14 +66,14 @@ class Worker:
 
 
 class UnitWorker(Worker):
-    """The actor: makes the part of one unit after another, unless it is there."""
+    """The actor that makes the parts of units."""
 
     def __init__(self, judging: WorkerSettings, out: str) -> None:
         super().__init__(judging)
         self._store = ResultFolder(out)
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """What was judged, and which of it has to be judged as a whole file instead."""
+        """Judge units; `is_made` is False for those whose file has to be judged whole."""
         units = [WorkUnit.of(str(text)) for text in batch["unit"]]
         return {
             "source": [unit.source for unit in units],
@@ -81,8 +81,8 @@ class UnitWorker(Worker):
         }
 
     def make(self, unit: WorkUnit) -> bool:
-        """Make the part of a unit; False where its file has to be judged whole."""
-        # A task that is run again, because its worker died, finds what was finished before.
+        """Make the part of a unit unless it exists; False if its file has to be judged whole."""
+        # Ray retries a task whose worker died.
         if self._store.has("verdicts", unit.part):
             return True
         bad: list[LogError] = []
@@ -94,7 +94,7 @@ class UnitWorker(Worker):
             else:
                 read = read_share(unit.source, unit.share, chosen, bad.append)
             yield from self.rows(read)
-            # Before the part takes its name: a part that is there has its errors beside it.
+            # Before the part is moved into place, so that a part always has its errors.
             self._write_errors(unit, bad)
 
         try:
@@ -102,19 +102,19 @@ class UnitWorker(Worker):
                 self._write_errors(unit, bad)
         except NeedsWholeLog:
             return False
-        except Exception as error:  # the job goes on, and names what it left out
-            told = f"can't be judged ({type(error).__name__}: {error})"
-            self._write_errors(unit, [*bad, LogError(unit.source, told)])
+        except Exception as error:  # report it, and continue with the job
+            reason = f"can't be judged ({type(error).__name__}: {error})"
+            self._write_errors(unit, [*bad, LogError(unit.source, reason)])
         return True
 
     def _write_errors(self, unit: WorkUnit, bad: Sequence[LogError]) -> None:
-        told = ({"source": e.source, "line": e.line, "reason": e.reason} for e in bad)
-        if not self._store.write("errors", unit.part, ERROR_COLUMNS, told):
-            self._store.remove("errors", [unit.part])  # of an earlier run, which fared worse
+        rows = ({"source": e.source, "line": e.line, "reason": e.reason} for e in bad)
+        if not self._store.write("errors", unit.part, ERROR_COLUMNS, rows):
+            self._store.remove("errors", [unit.part])  # of an earlier run
 
 
 class RowWorker(Worker):
-    """The actor that judges rows of a dataset: whole conversations, or the turns of one."""
+    """The actor that judges rows of a Dataset: conversations, or the turns of one."""
 
     def __call__(self, batch: Any) -> Any:
         bad: list[dict[str, Any]] = []
@@ -139,24 +139,23 @@ def detect(
     speaker: str | None = None,
     workers: int | None = None,
 ) -> Dataset:
-    """The verdicts on a Ray Dataset, as one: a row for each conversation.
+    """Judge a Ray Dataset; the result has a row per conversation.
 
-    A row of the dataset is a conversation, in any format that logs may have; or it is a turn, with
-    the columns of `chimera detect` (conversation_id, speaker, text, turn), and the turns of a
-    conversation are brought together wherever they are. The columns are those of `--out`, and
-    `error`, which says of a row that can't be read why; a conversation without an id has None.
+    A row is a conversation in any log format, or a turn with the columns of `chimera detect`
+    (conversation_id, speaker, text, turn); turns are grouped by conversation. The columns are those
+    of `--out`, and `error` with the reason for an unreadable row; a missing id is None.
     """
     require_extra("ray")
     first = next(iter(dataset.take(1)), None)
     if first is None:
         raise InputError("the dataset has no rows")
-    import ray  # noqa: PLC0415 - only where it is asked for
+    import ray  # noqa: PLC0415 - optional
 
     cores = cores_of_cluster()
     shared = {
         "fn_constructor_args": (WorkerSettings(detector, loops, speaker),),
         "batch_format": "pyarrow",
-        # Steps of the dataset before this one need cores, too: the pool grows.
+        # The pool grows, since earlier steps of the dataset need cores, too.
         "compute": ray.data.ActorPoolStrategy(min_size=1, max_size=workers or cores),
         "num_cpus": min(1, cores / 2),
         "runtime_env": ONE_THREAD,
@@ -168,7 +167,7 @@ def detect(
     for part, name in {"id": "conversation_id", "order": "turn"}.items():
         if part not in columns:
             raise InputError(
-                f"a dataset with a row for each turn needs the column {name!r}: blocks have no "
-                f"order; its columns: {', '.join(first)}"
+                f"a dataset with a row per turn needs the column {name!r}, since blocks have no "
+                f"order; columns: {', '.join(first)}"
             )
     return dataset.groupby(columns["id"]).map_groups(RowWorker, **shared)

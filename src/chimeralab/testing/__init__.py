@@ -1,4 +1,4 @@
-"""For tests of agents: `assert_no_loop`, which pytest also has as a fixture of that name."""
+"""Test helpers: `assert_no_loop`, also available as a pytest fixture."""
 
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,10 @@ def assert_no_loop(
     detector: "Detector | None" = None,
     speaker: str | None = None,
 ) -> None:
-    """Fail unless a conversation was held and does not go round in circles.
+    """Fail if a conversation loops or is empty.
 
-    It takes what `detect` takes, and says what repeats. Words and tool calls are looked at; with
-    ``detector=chimeralab.LOCKED``, meaning is as well, and a collapse fails, too.
+    It takes what `detect` takes, and the message says what repeats. By default words and tool calls
+    are compared; with ``detector=chimeralab.LOCKED``, meaning is too, and a collapse also fails.
 
     >>> assert_no_loop(["Shall we go?", "By train, please.", "Then I'll book it."])
     >>> assert_no_loop(["Let me check that again."] * 5)
@@ -29,8 +29,8 @@ def assert_no_loop(
     AssertionError: the conversation loops:
       message 4 repeats messages 2 and 3: “Let me check that again.” (verbatim since message 1)
     """
-    __tracebackhide__ = True  # pytest then shows the line of the test
-    # Imported here: this module is loaded whenever pytest starts.
+    __tracebackhide__ = True  # so that pytest shows the line of the test
+    # Imported here because pytest loads this module at every start.
     from chimeralab.core.records import Detection  # noqa: PLC0415
     from chimeralab.detection.judging import detect  # noqa: PLC0415
     from chimeralab.detection.loops import LOOPS  # noqa: PLC0415
@@ -42,7 +42,7 @@ def assert_no_loop(
         if not each.steps:
             raise AssertionError(f"{name} has nothing to judge: no message and no tool call")
         if each.looping or each.collapsed:
-            told = "".join(f"\n  {line}" for line in findings(each))
-            raise AssertionError(f"{name} {'loops' if each.looping else 'collapsed'}:{told}")
+            lines = "".join(f"\n  {line}" for line in findings(each))
+            raise AssertionError(f"{name} {'loops' if each.looping else 'collapsed'}:{lines}")
     if not isinstance(found, Detection) and not found:
         raise AssertionError("there is no conversation to judge")

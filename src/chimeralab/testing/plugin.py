@@ -1,4 +1,4 @@
-"""The pytest plugin, which every run of pytest loads: so it loads nothing itself."""
+"""The pytest plugin. Every run of pytest loads it, so it imports next to nothing."""
 
 import pytest
 
@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def assert_no_loop() -> "Callable[..., None]":
-    """Fails unless a conversation was held and does not loop: `assert_no_loop(messages)`."""
+    """Fail if a conversation loops or is empty: `assert_no_loop(messages)`."""
     return testing.assert_no_loop

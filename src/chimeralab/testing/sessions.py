@@ -1,4 +1,4 @@
-"""Trial sessions in memory, run by the code that runs a study: what simulations are made of."""
+"""Run trial sessions in memory, with the code that runs a study, for simulations."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class FunctionModel:
 def play(
     script: Script, answer: Callable[[Request], str], arm: str = "arm", repeat: int = 1
 ) -> list[TrialRow]:
-    """Put a script to a subject, probes included; the rows that a study would have stored."""
+    """Run a script with a subject, probes included; returns the rows that a study would store."""
     prompt = Prompt(script.course.id, script.course.opening)
     speakers = (Speaker("subject", "subject", Sampling()),)
     rules = Rules(turns=len(script.course.steps))

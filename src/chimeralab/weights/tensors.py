@@ -1,4 +1,4 @@
-"""Reading a safetensors file: a JSON table of names, and the numbers behind it, mapped."""
+"""Memory-map a safetensors file: a JSON header, then the arrays."""
 
 import json
 import mmap
@@ -14,20 +14,20 @@ Tensors = Mapping[str, NDArray[np.float32]]
 
 
 class MappedTensors(dict[str, NDArray[np.float32]]):
-    """The arrays of a file; what is never used is never read from disk."""
+    """The arrays of a file; unused ones are never read from disk."""
 
     def __init__(self, arrays: Tensors, file: mmap.mmap) -> None:
         super().__init__(arrays)
         self._file = file
 
     def release_pages(self) -> None:
-        """Do not count as this process's memory what it has read; numbers used again come back."""
+        """Drop the pages read so far from this process's memory; they are read again on use."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._file.madvise(mmap.MADV_DONTNEED)
 
 
 def read_tensors(path: Path) -> MappedTensors:
-    """The f32 arrays of a file by name, read-only."""
+    """Map the f32 arrays of a file by name, read-only."""
     with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     try:

@@ -171,7 +171,7 @@ def test_bad_input_never_blocks_claude_code(given: str, options: list[str], code
     command = [sys.executable, "-m", "chimeralab", "hook", "claude-code", *options]
     ran = subprocess.run(command, input=given, text=True, capture_output=True, check=False)
     assert (ran.returncode, ran.stdout) == (code, "")
-    assert "steps aside" in ran.stderr
+    assert "the loop guard failed" in ran.stderr
 
 
 def test_options_and_the_switch_reach_the_hook(

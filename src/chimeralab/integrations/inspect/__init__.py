@@ -1,4 +1,4 @@
-"""Chimera Lab inside Inspect and Scout: scanners, scorers, self-play, stress trials and a guard."""
+"""Chimera Lab in Inspect and Scout: scanners, scorers, self-play, stress trials and a guard."""
 
 import sys
 from collections.abc import Iterator
@@ -14,11 +14,10 @@ from chimeralab.core.lazy import lazy_names
 
 
 class ByPackage(DistributionFinder):
-    """Our distribution, found under the name of our package too; it finds no modules.
+    """Finds the distribution chimera-lab under the name of its package as well; no modules.
 
-    Inspect and Scout take what stands before the slash of `chimeralab/loops` for the name of a
-    distribution: to see that a part belongs to an installed package, and to record its version.
-    Ours is called chimera-lab, and Scout breaks off where it finds none.
+    Inspect and Scout look up the prefix of `chimeralab/loops` as a distribution, to check that it
+    is installed and to record its version. Scout fails if there is none of that name.
     """
 
     def find_spec(self, *asked: Any) -> None:
@@ -34,7 +33,7 @@ class ByPackage(DistributionFinder):
                 return
 
 
-# Before anything is registered, since the names depend on it.
+# Before anything is registered, since registered names depend on it.
 if not any(isinstance(finder, ByPackage) for finder in sys.meta_path):
     sys.meta_path.append(ByPackage())
 

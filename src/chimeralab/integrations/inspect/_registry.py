@@ -1,7 +1,7 @@
-"""What Inspect and Scout find under `chimeralab/…`, by the entry point of this package.
+"""The entry point under which Inspect and Scout find `chimeralab/…`.
 
-Every start of Inspect loads this, so it brings in nothing that the run may not need: studies are
-loaded by the tasks that run them, and Scout's scanners only where Scout is running.
+Inspect loads this at every start, so it imports little: tasks import studies when they run, and
+scanners are only imported if Scout is.
 """
 
 import sys

@@ -1,8 +1,7 @@
-"""The hook that nudges a looping sample, and stops it when that does not help.
+"""The hook that nudges a looping sample, then stops it.
 
-Inspect loads the hooks of every installed package. A package that somebody has installed to look at
-logs must not change what their evaluations measure, so this one acts only where it is asked for: in
-tasks with `guarded()`, or in all of them with CHIMERA_GUARD=on.
+Inspect loads the hooks of every installed package, and a package installed to inspect logs must not
+change evaluations. So this hook is opt-in: by `guarded()` in a task, or CHIMERA_GUARD=on for all.
 """
 
 import os
@@ -20,34 +19,34 @@ from chimeralab.readers.evaluations import OURS
 
 ON = {"1", "on", "yes", "true"}
 SETTINGS = "chimeralab_guard"
-# A task whose outcome is the loop itself is never cut short.
+# A task that measures loops is never stopped.
 UNGUARDED = {SETTINGS: {"enabled": False}}
 NUDGE = {OURS: {"speaker": "guard"}}
 READ = {"role", "content", "tool_calls", "tool_call_id", "function", "error"}
 
 
 def guarded(tools: Tools | None = None, enabled: bool = True) -> dict[str, Any]:
-    """The metadata of a task whose samples are guarded: `Task(..., metadata=guarded())`.
+    """Make the metadata of a guarded task: `Task(..., metadata=guarded())`.
 
-    `tools` are settings per tool, as a `Guard` takes them. `enabled=False` keeps the task out where
-    all others are guarded.
+    `tools` are settings per tool, as in `Guard`. `enabled=False` exempts the task if all others are
+    guarded.
     """
-    Watch(tools=tools)  # refuses what can't be used
+    Watch(tools=tools)  # rejects bad settings
     LoopGuard.asked_for = True
     return {SETTINGS: {"tools": dict(tools or {}), "enabled": enabled}}
 
 
 @hooks(name="guard", description="nudges samples that loop, then stops them")
 class LoopGuard(Hooks):
-    """Looks at the conversation before each call of a model."""
+    """Checks the conversation before each model call."""
 
     asked_for = False
 
     def __init__(self) -> None:
         self._default = Watch()
-        self._watches: dict[str, Watch] = {}  # of tasks with settings
-        # By sample and conversation, what a model was told, and after how many messages: its next
-        # calls show it there again.
+        self._watches: dict[str, Watch] = {}  # by task, for those with settings
+        # By sample and conversation, the nudges and after how many messages they were given, so
+        # that later calls can show them again.
         self._nudges: dict[str, dict[int, list[tuple[int, ChatMessage]]]] = {}
 
     def enabled(self) -> bool:
@@ -63,7 +62,7 @@ class LoopGuard(Hooks):
         if watch is None or data.sample_id is None:
             return
         talks = self._nudges.setdefault(data.sample_id, {})
-        # The conversations of a sample, such as those of its sub-agents, differ in how they begin.
+        # The conversations of a sample, such as those of its subagents, have different openings.
         opening = hash(tuple((each.role, each.text) for each in data.input[:2]))
         nudges = talks.setdefault(opening, [])
         data.input[:] = _with_nudges(data.input, nudges)
@@ -96,9 +95,9 @@ def _is_on() -> bool:
 def _with_nudges(
     messages: list[ChatMessage], nudges: list[tuple[int, ChatMessage]]
 ) -> Iterator[ChatMessage]:
-    """The messages with every nudge where it was given: the agent's own history has none.
+    """Insert every nudge where it was given, since the agent's history has none of them.
 
-    A retried call has them already; in a history that was cut, nobody knows where they belong.
+    A retried call has them already. In a truncated history their places are unknown.
     """
     own = [message for message in messages if message.metadata != NUDGE]
     places = {after - n: nudge for n, (after, nudge) in enumerate(nudges)}
@@ -109,11 +108,11 @@ def _with_nudges(
 
 
 def _plain_messages(messages: list[ChatMessage]) -> Iterator[dict[str, Any]]:
-    """The messages as a guard reads them; a prompt that the solver repeats is nobody's words.
+    """Convert messages for the guard; a prompt that the solver repeats counts as system text.
 
-    Thoughts are left out: Inspect takes them out later on.
+    Reasoning is left out, since Inspect removes it from later calls.
     """
-    heard: set[str] = set()
+    seen: set[str] = set()
     for message in messages:
         fields = message.model_dump(include=READ, exclude_none=True)
         if isinstance(fields["content"], list):
@@ -121,6 +120,6 @@ def _plain_messages(messages: list[ChatMessage]) -> Iterator[dict[str, Any]]:
             only_text = all(part["type"] == "text" for part in parts)
             fields["content"] = message.text if only_text else parts
         if message.role == "user":
-            fields |= {"role": "system"} if message.text in heard else {}
-            heard.add(message.text)
+            fields |= {"role": "system"} if message.text in seen else {}
+            seen.add(message.text)
         yield fields

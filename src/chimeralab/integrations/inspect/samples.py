@@ -1,4 +1,4 @@
-"""Planned conversations as samples of Inspect: our runner asks, Inspect's models answer."""
+"""Run planned conversations as Inspect samples, with Inspect's models."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 else:
     try:
         from inspect_ai._util.error import PrerequisiteError as Prerequisite
-    except ImportError:  # it is not public; without it there is a traceback around the sentence
+    except ImportError:  # not public; without it the error has a traceback
         Prerequisite = Exception
 
 
 class TaskRefused(InputError, Prerequisite):
-    """A task that can't be made as it was asked for."""
+    """A task can't be created."""
 
-    def __init__(self, words: str) -> None:
-        super().__init__(words)
-        self.message = Text(words)  # rich would take [models.a] for a style
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = Text(message)  # rich would take [models.a] for a style
 
 
 @contextmanager
 def as_prerequisite() -> Iterator[None]:
-    """Around the making of a task: bad input is said as Inspect says it, without a traceback."""
+    """Report bad input as Inspect's own errors, without a traceback."""
     try:
         yield
     except ChimeraError as error:
@@ -43,7 +43,7 @@ def as_prerequisite() -> Iterator[None]:
 
 
 def open_study(path: str, allow_code: bool) -> "Study":
-    """A study whose conversations become samples; it needs the lab."""
+    """Open a study whose conversations become samples."""
     require_extra("lab")
     from chimeralab.study import Study  # noqa: PLC0415 - Inspect starts without it
 
@@ -51,9 +51,9 @@ def open_study(path: str, allow_code: bool) -> "Study":
 
 
 def cast(names: Collection[str]) -> dict[str, Model]:
-    """The models that play those of a plan: by role, or the one of the evaluation for a single one.
+    """Map the models of a plan to Inspect's: by role, or the evaluated model for a single one.
 
-    One model in the place of several would be another condition, so then each has to be named.
+    One model in place of several would be a different condition, so then each needs a role.
     """
     missing = [name for name in names if name not in model_roles()]
     if len(names) > 1 and missing:
@@ -69,17 +69,17 @@ async def converse_in_sample(
     models: Mapping[str, "seam.Model"],
     *,
     watch: "Callable[[], TurnJudge] | None" = None,
-    said: "Callable[[MemoryJournal], None]" = lambda journal: None,
+    on_turn: "Callable[[MemoryJournal], None]" = lambda journal: None,
     retry_wait: float = 1.0,
 ) -> "MemoryJournal":
-    """Run one conversation. `said` is called after each turn, since a limit may end the sample."""
+    """Run one conversation. `on_turn` is called after each turn, as a limit may end the sample."""
     from chimeralab import runner  # noqa: PLC0415 - Inspect starts without it
 
     journal = runner.MemoryJournal()
 
     def publish(news: runner.News) -> None:
         if isinstance(news, runner.TurnStored):
-            said(journal)
+            on_turn(journal)
         elif isinstance(news, runner.Intervention):
             transcript().info(news.event.as_dict(), source="chimeralab")
 

@@ -1,4 +1,4 @@
-"""Scanners for Scout: does a transcript loop, has it collapsed, and which messages show it?"""
+"""Scanners for Scout: whether a transcript loops or has collapsed, with the messages."""
 
 from inspect_scout import Result, Scanner, Transcript, scanner
 
@@ -7,7 +7,7 @@ from chimeralab.integrations.inspect.scorers import CitedFinding, find_collapse,
 
 @scanner(messages="all")
 def loops() -> Scanner[Transcript]:
-    """Whether a conversation goes round in circles, by words and tool calls. No model is asked."""
+    """Whether a conversation loops, by words and tool calls; no model is called."""
 
     async def scan(transcript: Transcript) -> Result:
         return _result(find_loops(transcript.messages, transcript.transcript_id))

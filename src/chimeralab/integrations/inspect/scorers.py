@@ -1,7 +1,4 @@
-"""Scorers for Inspect: the share of samples that loop, and how much of each has collapsed.
-
-What they find, scanners find too: a sentence that refers to messages of the conversation.
-"""
+"""Scorers for Inspect: whether a sample loops, and how much of it has collapsed."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -19,14 +16,14 @@ from chimeralab.integrations.inspect.samples import open_study
 from chimeralab.readers.evaluations import inspect_turns
 from chimeralab.readers.seam import Unreadable
 
-# What a score or a result says of a detection beside its verdict.
+# Fields of a detection that become metadata of a score or result.
 SHOWN = ("judged", "turns", "collapse_rate", "collapsed", "steps", "loop_score", "loops")
 
 
 class CitedFinding(NamedTuple):
-    """What a detector says of a conversation; `found` is None where it can't say anything.
+    """A detector's finding; `found` is None if there is no verdict.
 
-    The explanation names messages as `[M3]`, and `references` lead from there to the messages.
+    The explanation cites messages as `[M3]`, and `references` link them.
     """
 
     found: bool | None
@@ -35,13 +32,13 @@ class CitedFinding(NamedTuple):
     detection: Detection
 
     def as_metadata(self) -> dict[str, Any]:
-        """The numbers and stretches behind it, as plain values."""
+        """Return the detection's main fields as JSON values."""
         found = self.detection.as_dict()
         return {name: found[name] for name in SHOWN if found[name] not in (None, [])}
 
 
 def trajectory_of(messages: Iterable[ChatMessage], name: str) -> Trajectory:
-    """The conversation as the reader of logs has it."""
+    """Convert messages as the log reader does."""
     try:
         return Trajectory(
             name, inspect_turns(each.model_dump(exclude_none=True) for each in messages)
@@ -51,12 +48,12 @@ def trajectory_of(messages: Iterable[ChatMessage], name: str) -> Trajectory:
 
 
 def find_loops(messages: Sequence[ChatMessage], name: str) -> CitedFinding:
-    """What goes round by words and tool calls; only a verdict counts, a notice is told."""
+    """Find loops by words and tool calls; a notice is explained, but only a verdict counts."""
     detection = detect(trajectory_of(messages, name), detector=None)
     verdicts = [loop for loop in detection.loops if loop.level == "verdict"]
-    told = verdicts or detection.loops
-    sentences = [_loop_in_words(loop) for loop in told]
-    places = [place for loop in told for place in (loop.began, *loop.repeats, loop.noticed)]
+    shown = verdicts or detection.loops
+    sentences = [_describe_loop(loop) for loop in shown]
+    places = [place for loop in shown for place in (loop.began, *loop.repeats, loop.noticed)]
     return CitedFinding(
         detection.looping,
         " ".join(sentences) or f"No loop in {detection.steps} steps.",
@@ -68,7 +65,7 @@ def find_loops(messages: Sequence[ChatMessage], name: str) -> CitedFinding:
 def find_collapse(
     messages: Sequence[ChatMessage], name: str, detector: Detector = LOCKED
 ) -> CitedFinding:
-    """Which turns are collapsed, by the meaning of what was said."""
+    """Find collapsed turns with a detector."""
     detection = detect(trajectory_of(messages, name), detector=detector, loops=None)
     if detection.collapsed_turns is None:
         return CitedFinding(None, f"{detection.reason}.", [], detection)
@@ -92,7 +89,7 @@ def find_collapse(
     )
 
 
-def _loop_in_words(loop: Loop) -> str:
+def _describe_loop(loop: Loop) -> str:
     verdict = "Loop" if loop.level == "verdict" else "Perhaps a loop"
     end = f"to [M{loop.ended}]" if loop.ended else "to the end"
     repeated = ", ".join(f"[M{place}]" for place in loop.repeats)
@@ -102,14 +99,14 @@ def _loop_in_words(loop: Loop) -> str:
 
 
 def _references(places: Iterable[int], messages: Sequence[ChatMessage]) -> list[Reference]:
-    """Where each `[M3]` leads; old logs have messages without an id, and nothing leads there."""
+    """Link each `[M3]` to its message; messages of old logs have no id to link to."""
     found = ((place, messages[place - 1].id) for place in sorted(set(places)))
     return [Reference(type="message", cite=f"[M{place}]", id=name) for place, name in found if name]
 
 
 @scorer(metrics=[mean(), stderr()])
 def looping() -> Scorer:
-    """1 where a sample goes round in circles, by words and tool calls; the mean is their share."""
+    """Score 1 for a looping sample, by words and tool calls; the mean is their share."""
 
     async def score(state: TaskState, target: Target) -> Score:
         finding = find_loops(state.messages, str(state.sample_id))
@@ -120,10 +117,7 @@ def looping() -> Scorer:
 
 @scorer(metrics=[mean(), stderr()])
 def collapse_rate(study: str | None = None, allow_code: bool = False) -> Scorer:
-    """The share of a sample's judged turns that have collapsed: by the rule of a study's plan.
-
-    Without a study it is the locked rule.
-    """
+    """Score the share of collapsed turns, by the detector of a study or the locked rule."""
     detector: Detector = LOCKED
     if study is not None:
         detector = open_study(study, allow_code).plan.detector.settings
@@ -136,7 +130,7 @@ def collapse_rate(study: str | None = None, allow_code: bool = False) -> Scorer:
 
 
 def _score(value: float | None, finding: CitedFinding) -> Score:
-    """Inspect View links messages that the explanation names to the references."""
+    """Make a score; Inspect View links the messages that its explanation cites."""
     metadata = {**finding.as_metadata(), "scanner_references": finding.references}
     if value is None:
         return Score.unscored(explanation=finding.explanation, metadata=metadata)

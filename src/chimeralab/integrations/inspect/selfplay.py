@@ -1,4 +1,4 @@
-"""Self-play in Inspect: a solver that lets models talk to each other, and studies as a task."""
+"""Self-play in Inspect: a solver in which models talk to each other, and a task for studies."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -34,8 +34,8 @@ def self_play(
 ) -> Solver:
     """Let the model talk to itself about the input of each sample.
 
-    `speakers` are so many voices without a system prompt, or names with their system prompts. A
-    model role of a speaker's name puts another model there. Sampling is that of the evaluation.
+    `speakers` is the number of speakers without a system prompt, or names with system prompts. A
+    model role with a speaker's name replaces its model. Sampling is that of the evaluation.
     """
     if not isinstance(speakers, Mapping):
         speakers = dict.fromkeys(f"speaker-{number}" for number in range(1, speakers + 1))
@@ -58,7 +58,7 @@ def self_play(
             name: InspectModel(model, send_seed=False, send_sampling=False)
             for name, model in cast_as.items()
         }
-        await converse_in_sample(talk, models, said=_into(state, talk))
+        await converse_in_sample(talk, models, on_turn=_into(state, talk))
         return state
 
     return solve
@@ -66,17 +66,17 @@ def self_play(
 
 @task
 def self_play_study(study: str, condition: str | None = None, allow_code: bool = False) -> Task:
-    """The conversations of a study, or of one condition of it, with Inspect's models.
+    """Run the conversations of a study, or of one condition, with Inspect's models.
 
-    Prompts, speakers, sampling, seeds, rules and countermeasures are those of its plan. The models
-    of the plan are played by model roles of their names, or a single one by the evaluated model.
+    Prompts, speakers, sampling, seeds, rules and countermeasures are those of the plan. Its models
+    are replaced by the model roles of their names, or a single one by the evaluated model.
     """
     with as_prerequisite():
         opened = open_study(study, allow_code)
         if condition is not None:
             choose(condition, opened.plan.conditions, f"condition {condition!r} of {study}")
         talks = [talk for talk in opened.talks if condition in (None, talk.condition)]
-        solve, collapsed = planned_self_play(study, allow_code), collapse_rate(study, allow_code)
+        solve, collapsed = study_self_play(study, allow_code), collapse_rate(study, allow_code)
     return Task(
         name=f"{opened.plan.study.name}-{condition}" if condition else opened.plan.study.name,
         dataset=[
@@ -109,8 +109,8 @@ def self_play_study(study: str, condition: str | None = None, allow_code: bool =
 
 
 @solver
-def planned_self_play(study: str, allow_code: bool = False) -> Solver:
-    """Run the conversation of a study that the sample is called after."""
+def study_self_play(study: str, allow_code: bool = False) -> Solver:
+    """Run the conversation of a study with the sample's id."""
     opened = open_study(study, allow_code)
     planned = {talk.id: talk for talk in opened.talks}
     watch = None
@@ -123,17 +123,17 @@ def planned_self_play(study: str, allow_code: bool = False) -> Solver:
         from chimeralab.runner.interventions import models_of  # noqa: PLC0415 - as above
 
         talk = planned[str(state.sample_id)]
-        # Another epoch is another repeat, with seeds of its own.
+        # Another epoch is another repeat, with its own seeds.
         later = talk.repeat + (state.epoch - 1) * opened.plan.conversation.repeats
         talk = replace(talk, repeat=later)
-        # The models that speak, and those that a countermeasure lets speak.
+        # The models of the speakers, and those that a countermeasure uses.
         names = dict.fromkeys(speaker.model for speaker in talk.speakers)
         if talk.countermeasure is not None:
             names |= dict.fromkeys(models_of(talk.countermeasure))
         models = {name: InspectModel(model) for name, model in cast(names).items()}
         wait = opened.plan.run.retry_wait
         await converse_in_sample(
-            talk, models, watch=watch, said=_into(state, talk), retry_wait=wait
+            talk, models, watch=watch, on_turn=_into(state, talk), retry_wait=wait
         )
         return state
 
@@ -141,10 +141,10 @@ def planned_self_play(study: str, allow_code: bool = False) -> Solver:
 
 
 def _into(state: TaskState, talk: "Talk") -> "Callable[[MemoryJournal], None]":
-    """Writes each turn into the sample: the seed is the user's, and every speaker an assistant."""
+    """Write each turn into the sample: the seed as the user's, the rest as the assistant's."""
     state.messages = [ChatMessageUser(content=talk.prompt.text, metadata={OURS: {"seed": True}})]
 
-    def said(journal: "MemoryJournal") -> None:
+    def write_turn(journal: "MemoryJournal") -> None:
         turn = journal.history(talk.id)[-1]
         message = ChatMessageAssistant(
             content=turn.text,
@@ -155,4 +155,4 @@ def _into(state: TaskState, talk: "Talk") -> "Callable[[MemoryJournal], None]":
         state.messages.append(message)
         state.output = ModelOutput.from_message(message)
 
-    return said
+    return write_turn

@@ -1,4 +1,4 @@
-"""The stress trial in Inspect: each session is a sample, and its measures are grouped by arm."""
+"""The stress trial in Inspect: each session is a sample, and measures are grouped by arm."""
 
 import math
 from collections.abc import AsyncIterator
@@ -44,10 +44,10 @@ ROWS = "chimeralab:trials"
 
 @task
 def stress_trial(study: str, subject: str | None = None, allow_code: bool = False) -> Task:
-    """The sessions of a trial, of all its subjects or of one.
+    """Run the sessions of a trial, with all its subjects or one.
 
-    A model of the plan is played by the model role of its name, or a single one by the evaluated
-    model; agents and phantoms of the plan are tested as they are.
+    A model of the plan is replaced by the model role of its name, or a single one by the evaluated
+    model; agents and phantoms of the plan run as themselves.
     """
     with as_prerequisite():
         opened = open_study(study, allow_code)
@@ -56,7 +56,7 @@ def stress_trial(study: str, subject: str | None = None, allow_code: bool = Fals
         if subject is not None:
             choose(subject, subjects, f"subject {subject!r} of {study}")
         talks = [talk for talk in opened.talks if subject in (None, _subject(talk))]
-        solve, measured = planned_session(study, allow_code), stress_measures(study, allow_code)
+        solve, measured = trial_session(study, allow_code), stress_measures(study, allow_code)
     return Task(
         name=opened.plan.study.name,
         dataset=[
@@ -79,18 +79,18 @@ def stress_trial(study: str, subject: str | None = None, allow_code: bool = Fals
 
 
 @solver
-def planned_session(study: str, allow_code: bool = False) -> Solver:
-    """Put a subject through the session of a trial that the sample is called after."""
+def trial_session(study: str, allow_code: bool = False) -> Solver:
+    """Run the session of a trial with the sample's id."""
     opened = open_study(study, allow_code)
     planned = {talk.id: talk for talk in opened.talks}
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         talk = planned[str(state.sample_id)]
 
-        def said(journal: "MemoryJournal") -> None:
+        def write_messages(journal: "MemoryJournal") -> None:
             if talk.script is None:
-                raise InputError(f"{talk.id} is no session of a trial")
-            # The conversation as the subject saw it at the last question, and its answer.
+                raise InputError(f"{talk.id} is not a session of a trial")
+            # The conversation as the subject saw it at the last question, and the answer.
             answers = [turn.text for turn in journal.history(talk.id)]
             turn = len(answers)
             shown = talk.script.pose(turn, answers, journal.probe_replies(talk.id, turn)).messages
@@ -101,7 +101,9 @@ def planned_session(study: str, allow_code: bool = False) -> Solver:
 
         async with _subject_of(opened, talk) as models:
             wait = opened.plan.run.retry_wait
-            journal = await converse_in_sample(talk, models, said=said, retry_wait=wait)
+            journal = await converse_in_sample(
+                talk, models, on_turn=write_messages, retry_wait=wait
+            )
         state.store.set(ROWS, [row.cells() for row in journal.rows[talk.id]])
         return state
 
@@ -121,7 +123,7 @@ def arm_stderr() -> Metric:
 
 @scorer(metrics={"*": [arm_mean(), arm_stderr()]})
 def stress_measures(study: str, allow_code: bool = False) -> Scorer:
-    """What a session shows of memory, certainty and independence, as the analysis counts it."""
+    """Score the measures of a session, as in the analysis of a trial."""
     opened = open_study(study, allow_code)
     trial = _trial(opened)
     planned = {talk.id: talk for talk in opened.talks}
@@ -134,7 +136,7 @@ def stress_measures(study: str, allow_code: bool = False) -> Scorer:
         talk = planned[str(state.sample_id)]
         rows: list[dict[str, Any]] = state.store.get(ROWS, [])
         if not rows:
-            return Score.unscored(explanation="The session did not come to its end.")
+            return Score.unscored(explanation="The session did not finish.")
         place = {"arm": talk.condition, "scenario": talk.prompt.id, "repeat": talk.repeat}
         trials = [TrialRow.from_cells(row, talk.id, **place) for row in rows]
         [session] = measure_sessions(trials, trial.weights, trial.custom_measures)
@@ -174,7 +176,7 @@ async def _subject_of(study: "Study", talk: "Talk") -> "AsyncIterator[dict[str, 
     as_it_is = name in _trial(study).agents or isinstance(
         study.plan.models[name].part.settings, tuple(SUBJECTS.values())
     )
-    if not as_it_is:  # neither an agent nor a phantom: a model of Inspect plays it
+    if not as_it_is:  # neither an agent nor a phantom: use a model of Inspect
         yield {name: InspectModel(model) for name, model in cast([name]).items()}
         return
     alone = replace(study.plan, models={name: study.plan.models[name]})

@@ -1,4 +1,4 @@
-"""Ratings as a validation set of Scout: what a scanner should say of each transcript."""
+"""Export ratings as a validation set for Scout scanners."""
 
 from collections import Counter
 from pathlib import Path
@@ -12,10 +12,10 @@ from chimeralab.rating.labels import read_labels, write_targets
 def write_validation_set(
     ratings: str | Path, logs: str | Path, out: str | Path, rater: str | None = None
 ) -> int:
-    """Write `id,target` for every sample of the logs that has a label; says how many there are.
+    """Write `id,target` for every labelled sample of the logs; returns their number.
 
-    `ratings` is a file as `chimera rate --out` writes it and `chimera audit` reads it, by ids of
-    conversations; Scout knows them by the uuids of the samples. Of several raters one is named.
+    `ratings` is a file of `chimera rate --out`, by conversation ids; Scout identifies samples by
+    uuid. With several raters, name one.
     """
     table = read_labels(Path(ratings))
     if rater is None and len(table.raters) > 1:
