@@ -2,25 +2,22 @@
 
 import contextlib
 import json
-import platform
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import is_running
-from chimeralab.core.numbers import format_clock, plural
+from chimeralab.core.numbers import plural
 from chimeralab.core.result_words import MARK
 from chimeralab.core.text import neutralize
-from chimeralab.study import Plan, Study
 from chimeralab.study.store import Archive
 from chimeralab.web.live import Patch, patch
 
@@ -89,18 +86,6 @@ class TalkCell:
         return patch(f"cell-{self.id}", self.text, look=self.look, title=self.title)
 
 
-Grid = dict[str, dict[str, list[TalkCell]]]
-"""Cells by prompt and condition."""
-
-
-def arrange(cells: Iterable[TalkCell], plan: Plan) -> Grid:
-    """Arrange cells by prompt and condition, in the order of the plan."""
-    grid: Grid = {prompt.id: {name: [] for name in plan.conditions} for prompt in plan.prompts}
-    for cell in sorted(cells, key=lambda cell: cell.repeat):
-        grid.setdefault(cell.prompt, {}).setdefault(cell.condition, []).append(cell)
-    return grid
-
-
 def load_cells(archive: Archive, wanted: set[str] | None) -> Iterator[TalkCell]:
     """Load the cells of these conversations, or of all."""
     if wanted is None:
@@ -159,53 +144,6 @@ def totals(archive: Archive, moment: datetime | None = None) -> AttemptTotals:
     found.run_turns = archive.value(query, run.id)
     found.run_seconds = max(0.1, (moment - began).total_seconds())
     return found
-
-
-def run_state(study: Study, cells: Collection[TalkCell]) -> tuple[bool, str]:
-    """Whether a process is running the study, and a description."""
-    if not study.store_path.is_file():
-        return False, "not begun"
-    with study.archive() as archive:
-        run = archive.last_run()
-        why = archive.value("SELECT reason FROM runs ORDER BY id DESC LIMIT 1")
-    if run is None:
-        return False, "not begun"
-    if run.ended is None and (run.host != platform.node() or is_running(run.pid)):
-        return True, f"running since {run.started[11:19]} UTC (process {run.pid})"
-    if all(cell.outcome is not None for cell in cells):
-        return False, "complete"
-    return False, neutralize(f"paused: {why or 'the process was killed'}")
-
-
-def figures(
-    plan: Plan, cells: Collection[TalkCell], totals: AttemptTotals, run: tuple[bool, str]
-) -> dict[str, str]:
-    """Format the numbers above the grid."""
-    running, state = run
-    ends = Counter(cell.outcome for cell in cells if cell.outcome)
-    speed = totals.recent_tokens / totals.recent_seconds if totals.recent_seconds else 0.0
-    attempts = ", ".join(f"{n:,} {name}" for name, n in totals.failures.most_common(4))
-    missing = sum(plan.conversation.turns - cell.turns for cell in cells if cell.outcome is None)
-    return {
-        "state": state,
-        "talks": f"{ends.total():,} of {len(cells):,}",
-        "turns": f"{sum(cell.turns for cell in cells):,}",
-        "marked": f"{sum(bool(cell.mark) for cell in cells):,}",
-        "early": f"{ends.total() - ends['completed']:,}",
-        "attempts": attempts or "none",
-        "speed": f"{speed:,.0f}" if running else "–",
-        "cost": _cost(totals, plan.run.max_cost),
-        "left": format_clock(totals.run_seconds / totals.run_turns * missing)
-        if running and totals.run_turns
-        else "–",
-    }
-
-
-def _cost(totals: AttemptTotals, limit: float | None) -> str:
-    if totals.unpriced:  # a sum would be too low
-        text = "unknown: some answers have no price"
-        return text if limit is None else f"{text}; limit {limit:g}"
-    return f"{totals.spent:.4g}" + ("" if limit is None else f" of at most {limit:g}")
 
 
 # The lines

@@ -5,15 +5,20 @@ written since the last poll.
 """
 
 import json
+import platform
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from chimeralab.core.errors import ChimeraError
+from chimeralab.core.files import is_running
+from chimeralab.core.numbers import format_clock
 from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Detection, Turn
+from chimeralab.core.text import neutralize
 from chimeralab.detection.guard import Guard
 from chimeralab.detection.verdict import from_json
 from chimeralab.study import Study
@@ -24,15 +29,11 @@ from chimeralab.web.live import Feed, Patch, lines, patch
 from chimeralab.web.pages import ENCODING
 from chimeralab.web.progress import (
     AttemptTotals,
-    Grid,
     RunChild,
     TalkCell,
-    arrange,
     event_lines,
     failure_lines,
-    figures,
     load_cells,
-    run_state,
     totals,
     turn_line,
 )
@@ -145,8 +146,15 @@ class StudyWatch:
         shown = self.figures()
         return f"{shown['state']}; {shown['talks']} {self.study.plan.kind.units.talk}s"
 
-    def grid(self) -> Grid:
-        return arrange(self.cells.values(), self.study.plan)
+    def grid(self) -> dict[str, dict[str, list[TalkCell]]]:
+        """Arrange the cells by prompt and condition, in the order of the plan."""
+        plan = self.study.plan
+        grid: dict[str, dict[str, list[TalkCell]]] = {
+            prompt.id: {name: [] for name in plan.conditions} for prompt in plan.prompts
+        }
+        for cell in sorted(self.cells.values(), key=lambda cell: cell.repeat):
+            grid.setdefault(cell.prompt, {}).setdefault(cell.condition, []).append(cell)
+        return grid
 
     def snapshot(self) -> Iterator[Patch]:
         """Make patches for everything that may change on the page."""
@@ -179,13 +187,46 @@ class StudyWatch:
         return patch("progress", value=done, most=max(1, len(self.cells)))
 
     def run_state(self) -> tuple[bool, str]:
-        """Whether the study is running, and a description."""
-        return run_state(self.study, self.cells.values())
+        """Whether a process is running the study, and a description."""
+        if not self.study.store_path.is_file():
+            return False, "not started"
+        with self.study.archive() as archive:
+            run = archive.last_run()
+            why = archive.value("SELECT reason FROM runs ORDER BY id DESC LIMIT 1")
+        if run is None:
+            return False, "not started"
+        if run.ended is None and (run.host != platform.node() or is_running(run.pid)):
+            return True, f"running since {run.started[11:19]} UTC (process {run.pid})"
+        if all(cell.outcome is not None for cell in list(self.cells.values())):
+            return False, "complete"
+        return False, neutralize(f"paused: {why or 'the process was killed'}")
 
     def figures(self) -> dict[str, str]:
         """Format the numbers above the grid."""
-        cells = list(self.cells.values())
-        found = figures(self.study.plan, cells, self.totals, self.run_state())
+        plan, totals, cells = self.study.plan, self.totals, list(self.cells.values())
+        running, state = self.run_state()
+        ends = Counter(cell.outcome for cell in cells if cell.outcome)
+        speed = totals.recent_tokens / totals.recent_seconds if totals.recent_seconds else 0.0
+        attempts = ", ".join(f"{n:,} {name}" for name, n in totals.failures.most_common(4))
+        missing = sum(plan.conversation.turns - cell.turns for cell in cells if not cell.outcome)
+        limit = plan.run.max_cost
+        if totals.unpriced:  # a sum would be too low
+            cost = "unknown: some answers have no price"
+            cost += "" if limit is None else f"; limit {limit:g}"
+        else:
+            cost = f"{totals.spent:.4g}" + ("" if limit is None else f" of at most {limit:g}")
+        pace = totals.run_seconds / totals.run_turns if running and totals.run_turns else None
+        found = {
+            "state": state,
+            "talks": f"{ends.total():,} of {len(cells):,}",
+            "turns": f"{sum(cell.turns for cell in cells):,}",
+            "marked": f"{sum(bool(cell.mark) for cell in cells):,}",
+            "early": f"{ends.total() - ends['completed']:,}",
+            "attempts": attempts or "none",
+            "speed": f"{speed:,.0f}" if running else "–",
+            "cost": cost,
+            "left": "–" if pace is None else format_clock(pace * missing),
+        }
         if not self.is_judged:
             del found["marked"]
         return found

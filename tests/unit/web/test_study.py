@@ -93,7 +93,7 @@ def test_the_grid_is_there_before_anything_is_run(watched: tuple[Study, StudyWat
     assert {cell.id for cell in watch.cells.values()} == {talk.id for talk in study.talks}
     assert {cell.state for cell in watch.cells.values()} == {"planned"}
     assert list(watch.grid()) == ["p1", "p2"]
-    assert watch.run_state()[1] == "not begun"
+    assert watch.run_state()[1] == "not started"
 
 
 def test_the_grid_fills_while_the_study_is_run(watched: tuple[Study, StudyWatch]) -> None:
@@ -352,7 +352,7 @@ def test_the_first_page_says_how_each_study_stands(make_study: MakeStudy, tmp_pa
     assert client.get("/study/2", headers={"accept": "text/html"}).status_code == 409
     assert "not valid TOML" in page
     assert "the file is damaged" in page
-    assert re.search(r"not begun; 0 of \d+ conversations", page)
+    assert re.search(r"not started; 0 of \d+ conversations", page)
 
 
 def test_a_study_that_could_not_be_opened_is_shown_once_it_can(make_study: MakeStudy) -> None:
