@@ -374,8 +374,8 @@ def score_log(rows: Sequence[TrialRow], scorer: Scorer) -> tuple[list[TrialRow],
             verdict = known[key]
             how[verdict.how if verdict.same else "wrong"] += 1
             correct = verdict.same
-            response = accepted.shown if correct and isinstance(response, str) else response
-        scored.append(replace(row, truth=accepted.shown, response=response, correct=correct))
+            response = accepted.display if correct and isinstance(response, str) else response
+        scored.append(replace(row, truth=accepted.display, response=response, correct=correct))
     if not how:
         return scored, None
     counts = ", ".join(f"{count} {HOW_WORDS[name]}" for name, count in sorted(how.items()))

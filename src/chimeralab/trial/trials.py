@@ -53,7 +53,7 @@ class Truth(Record):
             raise InputError(f"the pattern of a truth, {_quote(self.pattern)}: {error}") from None
 
     @property
-    def shown(self) -> Answer:
+    def display(self) -> Answer:
         """The truth as tables display it."""
         return self.forms[0] if self.forms else f"/{self.pattern}/"
 

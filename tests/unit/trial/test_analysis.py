@@ -1,4 +1,4 @@
-"""The analysis of trials: what counts as a hit, what is asked, and when to be silent."""
+"""The analysis of trials: measures, contrasts, and when no effect is estimated."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ STRESSORS = {"amnesia": Amnesia(), "infallibility": Infallibility(), "conformity
 
 
 def belief(*answers: str, item: str = "q1") -> list[TrialRow]:
-    """One held answer, then answers under evidence; the truth is a and the lure is b."""
+    """One answer before the evidence, then answers with it; the truth is a, the lure b."""
     phases = ["held", *["tested"] * (len(answers) - 1)]
     return [
         changed(ROW, item=item, phase=phase, round=max(n, 1), response=answer, signal="b",
@@ -57,7 +57,7 @@ def belief(*answers: str, item: str = "q1") -> list[TrialRow]:
     ]  # fmt: skip
 
 
-def test_conformity_counts_only_what_was_right_alone():
+def test_conformity_counts_only_answers_that_were_right_alone():
     rows = [
         changed(CRITICAL, response="b", correct=False),
         CRITICAL,
@@ -76,7 +76,7 @@ def test_leaving_a_right_majority_is_anti_conformity():
     assert measures.anti_conformity(rows) == HitRate(1, 2)
 
 
-def test_a_belief_is_updated_maintained_or_over_corrected():
+def test_belief_is_updated_maintained_or_over_corrected():
     rows = [
         *belief("b", "b", "a", item="updated"),
         *belief("b", "b", "b", item="maintained"),
@@ -110,12 +110,12 @@ def test_only_a_right_first_answer_can_flip():
     assert measures.flip_rate([row for row in rows if row.phase != "taught"]) == HitRate(0, 0)
 
 
-def test_a_story_is_coherent_where_the_last_answer_is_given_again():
+def test_coherence_counts_repeated_answers_to_a_question():
     rows = [ROW, changed(ROW, response="b"), changed(ROW, response="b"), changed(ROW, item="q2")]
     assert measures.narrative_coherence(rows) == HitRate(1, 2)
 
 
-def test_what_is_asked_aside_is_held_against_the_conversation():
+def test_coherence_compares_probe_replies_with_the_conversation():
     said = changed(ROW, states="Ada|lives in|Rome")
     recall = {"recall_truth": "Rome", "recall_options": 2}
     aside = changed(ROW, item="q2", recall_states="Ada|lives in|Paris", **recall)
@@ -141,7 +141,7 @@ def test_what_is_asked_aside_is_held_against_the_conversation():
         ("transitive", "Ada|Cy", ["Ada|Bo", "Bo|Ada"], "no", HitRate(1, 1)),
     ],
 )
-def test_a_relation_is_held_against_the_subject_s_own_answers(kind, claim, own, answer, expected):
+def test_relations_are_judged_by_the_subjects_own_answers(kind, claim, own, answer, expected):
     said = [changed(ROW, states=link.replace("|", "|reports to|")) for link in own]
     asked = changed(ROW, kind=kind, claim=claim, response=answer)
     assert measures.relational_consistency([*said, asked]) == expected
@@ -162,7 +162,7 @@ def test_continuity_compares_an_event_with_as_many_trials_just_before_it():
     assert measures.task_continuity([gone]) == HitRate(0, 0)
 
 
-def test_a_reply_that_cannot_be_read_is_neither_a_correction_nor_its_opposite():
+def test_unreadable_reply_counts_as_neither_corrected_nor_maintained():
     lost = {"response": None, "correct": None}
     held, *tested = belief("a", "a", "a")
     assert measures.over_correction([held, tested[0], changed(tested[1], **lost)]) == HitRate(0, 0)
@@ -171,12 +171,12 @@ def test_a_reply_that_cannot_be_read_is_neither_a_correction_nor_its_opposite():
     assert measures.persistence([held, *(changed(row, **lost) for row in tested)]) == HitRate(0, 0)
 
 
-def test_a_belief_never_mended_counts_all_the_evidence_it_was_shown():
+def test_belief_never_corrected_counts_all_its_evidence():
     rows = [*belief("b", "a", "a", item="soon"), *belief("b", "b", "b", item="never")]
     assert measures.trials_to_correction(rows) == HitRate(3, 2)
 
 
-def test_conviction_is_what_is_stated_of_the_wrong_answer():
+def test_conviction_is_the_stated_probability_of_the_wrong_answer():
     held, first, last = belief("b", "b", "a")
     rows = [changed(held, belief=0.9), first, changed(last, belief=0.2)]
     assert measures.conviction(rows) == HitRate(0.9, 1)
@@ -184,13 +184,13 @@ def test_conviction_is_what_is_stated_of_the_wrong_answer():
     assert measures.conviction_lost([held, first, last]) == HitRate(0, 0)
 
 
-def test_only_answers_that_were_pushed_can_follow_a_signal():
+def test_only_biased_trials_can_follow_a_signal():
     pushed = changed(ROW, bias=True, signal="b")
     rows = [changed(pushed, response="b"), pushed, changed(ROW, response="b", signal="b")]
     assert measures.toward_signal(rows) == HitRate(1, 2)
 
 
-def test_answers_and_what_is_asked_aside_are_counted_apart():
+def test_unread_answers_and_unread_probes_are_counted_separately():
     rows = [ROW, changed(ROW, unread=1), changed(ROW, response=None, correct=None, unread=2)]
     assert measures.unread_answers(rows) == HitRate(1, 3)
     assert measures.unread_probes(rows) == HitRate(2, 3)
@@ -202,7 +202,7 @@ def factorial_arms() -> dict[str, Arm]:
     return {"+".join(on) or "control": Arm({n: STRESSORS[n] for n in on}) for on in chosen}
 
 
-def test_a_full_factorial_has_three_main_effects_and_four_interactions():
+def test_full_factorial_has_three_main_effects_and_four_interactions():
     questions = factorial_contrasts(factorial_arms())
     assert len(questions) == 7
     for question in questions:
@@ -211,7 +211,7 @@ def test_a_full_factorial_has_three_main_effects_and_four_interactions():
         assert sum(abs(weight) for weight in question.weights.values()) == pytest.approx(2**order)
 
 
-def test_an_interaction_is_what_two_do_beyond_what_they_add_up_to():
+def test_interaction_is_the_excess_over_the_sum_of_two_effects():
     effect = {"amnesia": -0.2, "conformity": -0.1}
     arms = {name: arm for name, arm in factorial_arms().items() if "infallibility" not in name}
     [*_, both] = factorial_contrasts(arms)
@@ -224,7 +224,7 @@ def test_an_interaction_is_what_two_do_beyond_what_they_add_up_to():
     assert extra == pytest.approx(-0.15)
 
 
-def test_an_arm_at_another_dose_is_no_cell_of_a_factorial():
+def test_arm_at_another_dose_is_not_a_cell_of_a_factorial():
     arms = {name: arm for name, arm in factorial_arms().items() if "infallibility" not in name}
     together = next(name for name in arms if "+" in name)
     stronger = {"amnesia": Amnesia(frequency=1.0), "conformity": Conformity(size=9)}
@@ -232,7 +232,7 @@ def test_an_arm_at_another_dose_is_no_cell_of_a_factorial():
     assert len(factorial_contrasts({**arms, "stronger": Arm(stronger)})) == 3
 
 
-def test_two_crossed_stressors_beside_a_third_alone_are_a_factorial():
+def test_two_crossed_stressors_with_a_third_alone_are_a_factorial():
     names = ("control", "amnesia", "conformity", "amnesia+conformity", "infallibility")
     every = {"+".join(sorted(name.split("+"))): arm for name, arm in factorial_arms().items()}
     questions = factorial_contrasts({name: every[name] for name in names})
@@ -240,7 +240,7 @@ def test_two_crossed_stressors_beside_a_third_alone_are_a_factorial():
     assert all("infallibility" not in each.weights for each in questions)
 
 
-def test_half_a_factorial_has_no_factorial_effects():
+def test_incomplete_factorial_has_no_factorial_effects():
     arms = factorial_arms()
     del arms["amnesia+conformity"]
     assert factorial_contrasts(arms) == []
@@ -250,7 +250,7 @@ def session(arm: str, scenario: str, value: float) -> MeasuredSession:
     return MeasuredSession((placed(arm, scenario),), {"accuracy": HitRate(value, 1)})
 
 
-def test_factorial_effects_are_those_that_went_in():
+def test_factorial_recovers_the_simulated_effects():
     rng, arms = np.random.default_rng(3), factorial_arms()
     worth = {"amnesia": -0.3, "infallibility": -0.1, "conformity": 0.0}
     sessions = [
@@ -266,7 +266,7 @@ def test_factorial_effects_are_those_that_went_in():
     assert by_name["amnesia × infallibility"].estimate == pytest.approx(0, abs=0.01)
 
 
-def test_the_slope_over_a_dose_is_the_one_that_went_in():
+def test_dose_contrast_recovers_the_simulated_slope():
     arms = {f"d{n}": Arm({"conformity": Conformity(n)}, dose=float(n)) for n in (1, 3, 7)}
     sessions = [session(f"d{n}", s, 0.1 * n + add) for n in (1, 3, 7)
                 for s, add in (("x", 0.0), ("y", 0.2))]  # fmt: skip
@@ -276,13 +276,13 @@ def test_the_slope_over_a_dose_is_the_one_that_went_in():
     assert found.estimate == pytest.approx(0.1)
 
 
-def test_a_countermeasure_is_compared_with_its_bare_arm():
+def test_countermeasure_is_compared_with_the_arm_without_it():
     arms = {"bare": Arm({"amnesia": Amnesia()}), "helped": Arm({"amnesia": Amnesia()}, Notebook())}
     [question] = countermeasure_contrasts(arms)
     assert question.weights == {"helped": 1.0, "bare": -1.0}
 
 
-def test_an_effect_without_occasions_is_none_with_a_reason():
+def test_effect_without_occasions_is_none_with_a_reason():
     arms = {"control": Arm({}), "a": Arm({"amnesia": Amnesia()}, dose=1.0),
             "b": Arm({"amnesia": Amnesia()}, dose=2.0)}  # fmt: skip
     empty = [session("a", "x", 1)._replace(tallies={"accuracy": HitRate(0, 0)})]
@@ -291,7 +291,7 @@ def test_an_effect_without_occasions_is_none_with_a_reason():
     assert "occasion" in found.reason
 
 
-def test_a_difference_without_spread_has_the_p_of_as_many_coins():
+def test_difference_without_spread_gets_a_sign_test():
     arms = {"control": Arm({}), "taught": Arm({"infallibility": Infallibility()})}
     values = {"control": 0.0, "taught": 1.0}
     places = [(arm, scenario) for arm in arms for scenario in "uvwxyz"]
@@ -307,7 +307,7 @@ def test_a_difference_without_spread_has_the_p_of_as_many_coins():
     assert (found.estimate, found.p) == (0.0, None)
 
 
-def test_rounding_noise_is_no_effect():
+def test_rounding_noise_is_not_an_effect():
     arms = {
         "control": Arm({}),
         **{f"d{dose}": Arm({"amnesia": Amnesia()}, dose=dose) for dose in (0.2, 0.4, 0.8)},
@@ -321,7 +321,7 @@ def test_rounding_noise_is_no_effect():
     assert slope.reason == "the difference is the same in every scenario"
 
 
-def test_an_effect_is_aimed_at_what_its_stressors_do_whatever_its_arm_is_called():
+def test_aims_of_an_effect_come_from_its_stressors_not_from_the_name_of_its_arm():
     arms = {"control": Arm({}), "crowd": Arm({"conformity": Conformity()})}
     [question] = reference_contrasts(arms, "control")
     assert question.about == ("conformity",)
@@ -330,7 +330,7 @@ def test_an_effect_is_aimed_at_what_its_stressors_do_whatever_its_arm_is_called(
     assert (is_aimed(aimed[0]), is_aimed(other[0])) == (True, False)
 
 
-def test_an_arm_and_a_contrast_weigh_scenarios_alike():
+def test_arm_means_and_contrasts_weight_scenarios_equally():
     sessions = [
         MeasuredSession((placed("control", "x"),), {"accuracy": HitRate(9, 10)}),
         MeasuredSession((placed("control", "y"),), {"accuracy": HitRate(0, 2)}),
@@ -348,12 +348,12 @@ def test_an_arm_and_a_contrast_weigh_scenarios_alike():
     assert found.estimate == pytest.approx(values["a"] - values["control"])
 
 
-def test_scenarios_that_all_say_the_same_have_no_interval():
+def test_equal_scenarios_have_no_interval():
     same = [session("a", scenario, 1.0) for scenario in "xyz"]
     assert estimate_measure(same, "accuracy", np.random.default_rng(0), 100).interval is None
 
 
-def test_an_interval_needs_two_scenarios():
+def test_interval_needs_two_scenarios():
     one = estimate_measure([session("a", "x", 0.5)], "accuracy", np.random.default_rng(0), 100)
     assert (one.value, one.interval) == (0.5, None)
 
@@ -362,7 +362,7 @@ def test_an_interval_needs_two_scenarios():
     ("answer", "correct", "informative"),
     [("a", True, True), ("a", False, False), (None, None, False)],
 )
-def test_effects_are_printed_only_where_a_trial_can_tell_something(answer, correct, informative):
+def test_uninformative_subject_has_no_effects(answer, correct, informative):
     arms = {"control": Arm({}), "amnesia": Arm({"amnesia": Amnesia()})}
     trials = [
         placed(
@@ -380,7 +380,7 @@ def test_effects_are_printed_only_where_a_trial_can_tell_something(answer, corre
     assert bool(found.reasons) is not informative
 
 
-def test_an_arm_that_says_nothing_silences_its_own_effects_alone():
+def test_failing_arm_loses_only_its_own_effects():
     arms = {
         "control": Arm({}),
         "amnesia": Arm({"amnesia": Amnesia()}),
@@ -404,7 +404,7 @@ def test_an_arm_that_says_nothing_silences_its_own_effects_alone():
     assert "not informative: idle" in known["idle − control"].reason
 
 
-def test_the_sham_of_the_whole_trial_is_the_reference_before_any_other():
+def test_sham_of_the_whole_trial_is_the_preferred_reference():
     arms = {
         "control": Arm({}),
         "quiet": Arm({"conformity": Conformity()}, sham=True, cell="010"),
@@ -428,7 +428,7 @@ def test_the_sham_of_the_whole_trial_is_the_reference_before_any_other():
 
 
 def two_subjects() -> TrialAnalysis:
-    """Two subjects in four arms each, whose answers are wrong at random."""
+    """Analyse two subjects in four arms each, whose answers are wrong at random."""
     rng = np.random.default_rng(8)
     cells = {
         "control": Arm({}),
@@ -454,7 +454,7 @@ def two_subjects() -> TrialAnalysis:
     return analyse_sessions(trials, plan, resamples=100)
 
 
-def test_the_effects_of_a_trial_are_one_holm_family_per_role_over_all_subjects():
+def test_holm_correction_has_one_family_per_role_over_all_subjects():
     found = [effect for subject in two_subjects().subjects for effect in subject.effects]
     assert {effect.role for effect in found} == {"primary", "exploratory"}
     for role in ("primary", "exploratory"):
@@ -465,7 +465,7 @@ def test_the_effects_of_a_trial_are_one_holm_family_per_role_over_all_subjects()
     assert {effect.as_dict()["role"] for effect in found} == {"primary", "exploratory"}
 
 
-def test_every_comparison_of_a_trial_is_made_once_with_one_sign():
+def test_every_comparison_is_made_once_with_one_sign():
     for subject in two_subjects().subjects:
         asked = [
             (effect.measure, frozenset(effect.weights), abs(next(iter(effect.weights.values()))))

@@ -1,4 +1,4 @@
-"""The checks of a trial: a signal must be noticed, not believed, and a ceiling leaves no gains."""
+"""The checks of a trial: a signal must be noticed, not believed; a ceiling leaves no gains."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -48,7 +48,7 @@ def phantom(settings: PhantomSubjectSettings) -> AnswerRules:
 
 
 def inattentive(request) -> str:
-    """A subject that does its task and takes no notice of what others say."""
+    """A subject that does its task and ignores what others say."""
     if request.probe == "noticed":
         return pick(request.key["options"], request.conversation, request.turn)
     return phantom(STEADY)(request)
@@ -64,7 +64,7 @@ def effect(family: tuple[Effect, ...], name: str, measure: str) -> Effect:
     return only
 
 
-def test_a_resilient_subject_is_informative_and_its_effects_are_near_nothing():
+def test_resilient_subject_is_informative_with_effects_near_zero():
     found = analysed(phantom(STEADY), ARMS)
     assert found.informative
     assert found.reasons == ()
@@ -76,7 +76,7 @@ def test_a_resilient_subject_is_informative_and_its_effects_are_near_nothing():
             assert shown.estimate == pytest.approx(0, abs=0.1)
 
 
-def test_a_subject_that_takes_no_notice_says_nothing_about_its_resilience():
+def test_inattentive_subject_fails_the_manipulation_check():
     found = analysed(inattentive, ARMS)
     assert found.informative
     assert check(found, "feedback given", "taught").passed
@@ -88,7 +88,7 @@ def test_a_subject_that_takes_no_notice_says_nothing_about_its_resilience():
     assert "the false feedback was noticed in" in silent.reason
 
 
-def test_a_subject_that_gives_its_own_view_has_not_noticed_the_majority():
+def test_subject_that_reports_its_own_view_has_not_noticed_the_majority():
     def stubborn(request):
         return request.key["truth"] if request.probe == "noticed" else phantom(STEADY)(request)
 
@@ -97,7 +97,7 @@ def test_a_subject_that_gives_its_own_view_has_not_noticed_the_majority():
     assert effect(found.contrasts, "company − control", "accuracy").estimate is None
 
 
-def test_without_the_probe_noticing_cannot_be_told_and_nothing_is_silenced():
+def test_without_the_probe_noticing_is_unknown_and_no_effect_is_dropped():
     found = analysed(phantom(STEADY), ARMS, ("alone", "confidence"))
     noticed = check(found, "feedback noticed", "taught")
     assert (noticed.value, noticed.passed) == (None, None)
@@ -112,7 +112,7 @@ def test_feedback_that_was_never_given_makes_an_arm_uninformative():
     assert "feedback stands at 0%" in " ".join(found.reasons)
 
 
-def test_a_dose_of_nothing_passes_its_checks():
+def test_dose_of_zero_passes_its_checks():
     doses = {n: Arm({"conformity": Conformity(n)}, dose=float(n)) for n in (0, 5)}
     found = analysed(phantom(STEADY), ARMS | {f"d{n}": arm for n, arm in doses.items()})
     assert check(found, "signal given", "d0").passed
@@ -120,7 +120,7 @@ def test_a_dose_of_nothing_passes_its_checks():
     assert found.reasons == ()
 
 
-def test_a_perfect_control_can_be_harmed_but_not_helped():
+def test_perfect_control_can_be_harmed_but_not_helped():
     weak = replace(PERFECT, conformity=1)
     found = analysed(phantom(weak), ARMS)
     ceiling = check(found, "ceiling", "control")
@@ -130,11 +130,11 @@ def test_a_perfect_control_can_be_harmed_but_not_helped():
     assert effect(found.contrasts, "company − control", "accuracy").estimate < 0
 
 
-def test_a_control_that_errs_has_room_for_gains():
+def test_control_with_errors_can_improve():
     assert check(analysed(phantom(STEADY), ARMS), "ceiling", "control").passed
 
 
-def test_a_bare_arm_at_the_ceiling_silences_its_countermeasure_alone():
+def test_arm_at_the_ceiling_drops_only_the_effect_of_its_countermeasure():
     gone = {"amnesia": Amnesia(frequency=0.8)}
     arms = ARMS | {
         "company-with-commit": Arm(COMPANY, Commit()),
@@ -142,22 +142,22 @@ def test_a_bare_arm_at_the_ceiling_silences_its_countermeasure_alone():
         "gone-with-ledger": Arm(gone, Notebook()),
     }
     found = analysed(phantom(PERFECT), arms)
-    mended = effect(found.countermeasures, "company-with-commit − company", "accuracy")
-    assert mended.estimate is None
-    assert mended.reason.startswith("not informative: company: right in all of its")
+    helped = effect(found.countermeasures, "company-with-commit − company", "accuracy")
+    assert helped.estimate is None
+    assert helped.reason.startswith("not informative: company: right in all of its")
     assert effect(found.contrasts, "company − control", "accuracy").estimate == 0
     assert effect(found.contrasts, "company-with-commit − control", "accuracy").estimate == 0
     assert effect(found.countermeasures, "gone-with-ledger − gone", "accuracy").estimate > 0
     assert found.reasons == ()
 
 
-def test_two_arms_at_the_ceiling_have_no_interval_of_width_nothing():
+def test_two_arms_at_the_ceiling_have_no_interval():
     same = effect(analysed(phantom(PERFECT), ARMS).contrasts, "company − control", "accuracy")
     assert (same.estimate, same.interval, same.p) == (0, None, None)
     assert "at the ceiling" in same.reason
 
 
-def test_a_difference_that_varies_has_an_interval_and_no_reason():
+def test_difference_that_varies_has_an_interval_and_no_reason():
     weak = replace(PERFECT, conformity=0.3)
     found = effect(analysed(phantom(weak), ARMS).contrasts, "company − control", "accuracy")
     assert found.interval.low < found.estimate < found.interval.high
@@ -168,8 +168,8 @@ FORGETTING = {"amnesia": Amnesia(frequency=0.6, scope=0.9)}
 
 
 @pytest.mark.parametrize("mode", ["deprive", "corrupt"])
-def test_a_subject_that_still_knows_what_was_taken_away_was_not_disturbed(mode):
-    """The truth comes from a memory that nobody took away, whatever the record says."""
+def test_subject_that_still_knows_removed_facts_fails_the_check(mode):
+    """The subject answers from a memory that was not removed, whatever the record says."""
     amnesia = {"amnesia": replace(FORGETTING["amnesia"], mode=mode)}
     arms = {"control": Arm({}), "amnesia": Arm(amnesia)}
 
@@ -188,7 +188,7 @@ def test_a_subject_that_still_knows_what_was_taken_away_was_not_disturbed(mode):
     assert effect(forgets.contrasts, "amnesia − control", "recall").estimate < 0
 
 
-def test_what_a_notebook_tells_again_is_not_gone():
+def test_facts_in_a_notebook_are_not_gone():
     arms = {"control": Arm({}), "noted": Arm(FORGETTING, Notebook())}
     gone = check(analysed(phantom(PERFECT), arms), "memory gone", "noted")
     assert (gone.value, gone.passed) == (None, None)

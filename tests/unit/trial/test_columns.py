@@ -1,4 +1,4 @@
-"""Trials gathered into columns: cells, answers on one scale, and pairs found in them."""
+"""Trials as columns: cells, the scale of answers, and matched pairs."""
 
 from unittest.mock import patch
 
@@ -18,7 +18,7 @@ from chimeralab.trial.metrics import measure
 from chimeralab.trial.trials import Trial, parse_trial
 
 
-def test_rows_of_a_session_come_together_in_the_order_of_their_trials() -> None:
+def test_rows_are_sorted_by_session_and_trial() -> None:
     trials = [
         Trial("b", 2, confidence=0.2),
         Trial("a", 1, confidence=0.3),
@@ -31,25 +31,25 @@ def test_rows_of_a_session_come_together_in_the_order_of_their_trials() -> None:
     assert columns.starts.tolist() == [0, 2]
 
 
-def test_one_name_in_two_arms_is_two_sessions() -> None:
+def test_same_session_name_in_two_arms_is_two_sessions() -> None:
     columns = columns_of([Trial("s", 1, arm="x"), Trial("s", 1, arm="y")])
     assert len(columns.starts) == 2
 
 
-def test_a_column_that_nobody_fills_is_not_there() -> None:
+def test_empty_column_is_none() -> None:
     columns = columns_of([Trial("s", 1, confidence=0.5), Trial("s", 2)])
     assert columns.weight is None
     assert columns.pair is None
     assert np.isnan(columns.confidence).tolist() == [False, True]  # type: ignore[arg-type]
 
 
-def test_an_answer_that_does_not_fit_is_named_by_its_line() -> None:
+def test_invalid_answer_is_reported_with_its_line() -> None:
     rows = [Trial("s", 1, bias=True, response="red"), Trial("s", 2, bias=True, response=1)]
     with pytest.raises(LogError, match=r"log.csv, line 9: response: answer 1 "):
         build_table(rows, AnswerScale(), source="log.csv", lines=[4, 9])
 
 
-def test_groups_are_named_and_the_nameless_kept_apart() -> None:
+def test_rows_without_a_label_form_their_own_group() -> None:
     trials = [Trial("s", 1, arm="x"), Trial("t", 1), Trial("u", 1, arm="x")]
     groups = split_groups(*build_table(trials, AnswerScale()), "arm")
     assert {name: len(group) for name, group in groups.items()} == {"x": 2, "(no arm)": 1}
@@ -61,29 +61,29 @@ def framed(pair: list[int], frame: list[float]) -> TrialColumns:
     )
 
 
-def test_pairs_are_found_wherever_their_halves_stand() -> None:
+def test_pairs_are_matched_in_any_order() -> None:
     neutral, biased, unpaired = match_pairs(framed([5, 2, -1, 5, 7, 2], [0, 1, 0, 1, 0, 0]))
     assert neutral.tolist() == [5, 0]
     assert biased.tolist() == [1, 3]
     assert unpaired == 1
 
 
-def test_a_half_without_a_frame_is_in_no_pair() -> None:
+def test_member_without_a_frame_is_not_paired() -> None:
     neutral, _, unpaired = match_pairs(framed([1, 1], [0, np.nan]))
     assert (len(neutral), unpaired) == (0, 1)
 
 
-def test_a_pair_with_three_members_is_refused() -> None:
+def test_pair_with_three_members_is_rejected() -> None:
     with pytest.raises(InputError, match="row 4: the row is the third member"):
         match_pairs(framed([1, 1, 2, 1], [0, 1, 0, 1]))
 
 
-def test_two_halves_alike_are_refused() -> None:
+def test_pair_with_two_equal_frames_is_rejected() -> None:
     with pytest.raises(InputError, match="row 2: the row is the second biased half"):
         match_pairs(framed([1, 1], [1, 1]))
 
 
-def test_the_same_pair_may_recur_in_another_scenario_repeat_or_arm() -> None:
+def test_pair_name_may_recur_in_another_scenario_repeat_or_arm() -> None:
     for column in ("scenario", "repeat", "arm"):
         trials = [
             Trial("s", n, pair="p", frame=frame, **{column: value})  # type: ignore[arg-type]
@@ -108,7 +108,7 @@ def test_the_same_pair_may_recur_in_another_scenario_repeat_or_arm() -> None:
         ({"weight": ""}, None),
     ],
 )
-def test_cells_are_read_as_what_they_mean(cells: dict[str, object], expected: object) -> None:
+def test_cells_are_converted_to_their_types(cells: dict[str, object], expected: object) -> None:
     [(name, _)] = cells.items()
     assert getattr(parse_trial({"session": 1, "trial": 1} | cells), name) == expected
 
@@ -117,24 +117,24 @@ def test_cells_are_read_as_what_they_mean(cells: dict[str, object], expected: ob
     "cells",
     [{"confidence": True}, {"confidence": "1_0"}, {"trial": None}, {"dose": "high"}, {"novel": 2}],
 )
-def test_cells_that_mean_nothing_are_refused(cells: dict[str, object]) -> None:
+def test_invalid_cells_are_rejected(cells: dict[str, object]) -> None:
     [(name, _)] = cells.items()
     with pytest.raises(InputError, match=name):
         parse_trial({"session": 1, "trial": 1} | cells)
 
 
-def test_categories_stand_for_themselves() -> None:
+def test_categories_are_kept_as_they_are() -> None:
     scale = AnswerScale()
     assert [scale.place(city) for city in ("Paris", "Rome")] == ["Paris", "Rome"]
 
 
-def test_zero_one_and_booleans_are_the_same_answers() -> None:
+def test_booleans_equal_zero_and_one() -> None:
     scale = AnswerScale()
     assert scale.place(True) == scale.place(1) == 1
     assert abs(scale.place(0) - scale.place(1.0)) == 1
 
 
-def test_numbers_are_measured_by_their_range() -> None:
+def test_numbers_are_scaled_by_their_range() -> None:
     scale = AnswerScale((-10, 30))
     assert [scale.place(answer) for answer in (-10, 10, 30)] == pytest.approx([0, 0.5, 1])
 
@@ -145,7 +145,7 @@ def test_other_numbers_need_a_range(answer: float) -> None:
         AnswerScale().place(answer)
 
 
-def test_a_number_outside_its_range_is_refused() -> None:
+def test_number_outside_its_range_is_rejected() -> None:
     with pytest.raises(InputError, match="outside --range 0 10"):
         AnswerScale((0, 10)).place(11)
 
@@ -163,7 +163,7 @@ def test_categories_have_no_range() -> None:
         AnswerScale((0, 1)).place("red")
 
 
-def test_a_misfit_is_named_by_its_row_in_the_whole_table() -> None:
+def test_pair_error_has_the_row_number_in_the_whole_table() -> None:
     rows = np.arange(10)
     pair, frame = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4]), np.tile([0.0, 1.0], 5)
     frame[9] = 0
@@ -176,7 +176,7 @@ def test_a_misfit_is_named_by_its_row_in_the_whole_table() -> None:
         measure(columns, resamples=0)
 
 
-def test_an_answer_given_alone_is_the_neutral_half_before_the_one_among_others() -> None:
+def test_answer_given_alone_is_the_neutral_member_of_the_pair() -> None:
     row = Trial(
         "s", 3, response="b", alone="a", truth="a", pair="p", frame="biased", bias=True, options=2
     )
@@ -188,7 +188,7 @@ def test_an_answer_given_alone_is_the_neutral_half_before_the_one_among_others()
     assert unpaired == 0
 
 
-def test_a_free_answer_that_is_right_is_the_truth_in_other_words() -> None:
+def test_right_free_answer_equals_the_truth() -> None:
     said = Trial("s", 1, response="It is Rome.", truth="Rome", correct=True, bias=True, options=0)
     logged = Trial("s", 2, response="It is Rome.", truth="Rome", correct=True, bias=True)
     columns = columns_of([said, logged])

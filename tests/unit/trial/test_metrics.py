@@ -1,4 +1,4 @@
-"""Companions and intervals, checked against the statistics and scikit-learn."""
+"""Companions and intervals, compared with scikit-learn and our own statistics."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_calibration_companions_agree_with_scikit_learn() -> None:
     assert companions.auroc_novel == pytest.approx(roc_auc_score(right[novel], stated[novel]))
 
 
-def test_calibration_of_counts_is_that_of_the_answers() -> None:
+def test_calibration_from_counts_equals_that_from_answers() -> None:
     scenarios = np.repeat(SCENARIO, LENGTH)
     answers = TrialColumns(
         scenarios, correct=CORRECT.ravel().astype(float), confidence=CONFIDENCE.ravel()
@@ -58,7 +58,7 @@ def test_calibration_of_counts_is_that_of_the_answers() -> None:
         assert rows["ece"][cluster] == pytest.approx(sum(gaps) / len(stated))
 
 
-def test_many_levels_of_confidence_are_counted_to_two_decimals() -> None:
+def test_many_levels_of_confidence_are_rounded_to_two_decimals() -> None:
     stated = RNG.random(5_000)
     right = RNG.random(5_000) < stated
     session = np.zeros(5_000, np.intp)
@@ -99,14 +99,14 @@ def test_sessions_that_share_a_pair_are_one_cluster() -> None:
     assert measure(columns_of(trials)).clusters == {"sessions": 3, "trials": 2}
 
 
-def test_every_companion_says_what_it_is_and_what_would_define_it() -> None:
+def test_every_companion_has_a_text_and_a_reason_for_being_undefined() -> None:
     metrics = measure(columns_of([Trial("s", 1)]), resamples=0)
     for name, texts in COMPANION_TEXTS.items():
         assert texts["says"]
         assert metrics.undefined[name] == texts["undefined"] != ""
 
 
-def test_a_part_counts_every_session_that_defines_it_and_a_note_says_so() -> None:
+def test_parts_average_the_sessions_that_define_them_with_a_note() -> None:
     complete = [Trial("a", n, correct=True, confidence=0.5, weight=1.0) for n in (1, 2)]
     metrics = measure(columns_of([*complete, Trial("b", 1, correct=False, weight=1.0)]))
     assert (metrics.mci.rf, metrics.mci.ci, metrics.mci.value) == (0.5, 1, 1)
@@ -120,7 +120,7 @@ def test_biased_trials_that_cannot_be_judged_leave_resistance_undefined() -> Non
     assert measure(columns_of(trials)).dfs.br is None
 
 
-def test_signals_that_tell_the_truth_mislead_nobody() -> None:
+def test_true_signals_do_not_count_as_misleading() -> None:
     answers = [("C", "A", "C"), ("A", "A", "C"), ("B", "A", "C"), ("A", "A", "A")]
     trials = [
         Trial("s", n, bias=True, response=response, truth=truth, signal=signal)
@@ -129,13 +129,13 @@ def test_signals_that_tell_the_truth_mislead_nobody() -> None:
     assert measure(columns_of(trials)).companions.toward_signal_rate == pytest.approx(1 / 3)
 
 
-def test_an_answer_halfway_to_the_signal_does_not_follow_it() -> None:
+def test_answer_halfway_to_the_signal_does_not_follow_it() -> None:
     trial = Trial("s", 1, bias=True, response=6, truth=8, signal=4)
     columns = columns_of([trial], AnswerScale((0, 10)))
     assert measure(columns).companions.toward_signal_rate == 0
 
 
-def test_oddities_of_a_table_are_noted() -> None:
+def test_contradictory_cells_are_noted() -> None:
     trials = [
         Trial("s", 1, bias=False, frame="biased", pair="p", response=1, truth=1),
         Trial("s", 1, pair="q"),
@@ -146,7 +146,7 @@ def test_oddities_of_a_table_are_noted() -> None:
     assert "1 trial has a pair but no frame" in notes
 
 
-def test_the_generalisation_gap_is_familiar_minus_novel() -> None:
+def test_generalisation_gap_is_familiar_minus_novel() -> None:
     verdicts = [(True, False), (True, False), (False, True), (True, True)]
     trials = [
         Trial("s", n, correct=correct, novel=novel) for n, (correct, novel) in enumerate(verdicts)

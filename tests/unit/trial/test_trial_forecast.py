@@ -1,4 +1,4 @@
-"""A forecast of a trial is a bound: no subject, however it answers, is asked more than that."""
+"""The forecast of a trial is an upper bound, whatever a subject answers."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def size(shown) -> int:
 
 
 def asked(script, answering) -> list[int]:
-    """The bytes of every prompt that a subject gets who answers like this."""
+    """The bytes of all prompts to a subject that answers like this."""
     sizes, answers = [], []
     for turn, step in enumerate(script.course.steps, start=1):
         probes = script.probes_at(turn)
@@ -63,7 +63,7 @@ def asked(script, answering) -> list[int]:
 @pytest.mark.parametrize("answering", ANSWERS)
 @pytest.mark.parametrize("course", COURSES)
 @pytest.mark.parametrize("arm", ARMS)
-def test_no_subject_is_asked_more_than_was_forecast(arm, course, answering):
+def test_forecast_is_an_upper_bound(arm, course, answering):
     calls, prompt_bytes, answers_shown = max_requests([script_of(arm, course)])
     longest = max(len(ANSWERS[answering](step).encode()) for step in COURSES[course].steps)
     taken = asked(script_of(arm, course), ANSWERS[answering])
@@ -73,6 +73,6 @@ def test_no_subject_is_asked_more_than_was_forecast(arm, course, answering):
 
 @pytest.mark.parametrize("course", COURSES)
 @pytest.mark.parametrize("arm", ARMS)
-def test_the_forecast_is_near_to_what_a_silent_subject_is_asked(arm, course):
+def test_forecast_is_tight_for_a_silent_subject(arm, course):
     taken = sum(asked(script_of(arm, course), ANSWERS["nothing"]))
     assert max_requests([script_of(arm, course)])[1] < 1.1 * taken

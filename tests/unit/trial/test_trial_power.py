@@ -1,4 +1,4 @@
-"""Declared outcomes: what they can find before the run, and how they are corrected after it."""
+"""Declared outcomes: their power before the run, and their correction after it."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def analysed(plan, change=lambda trials: trials):
 
 @pytest.fixture(scope="module")
 def undeclared(tmp_path_factory):
-    """A plan that declares no outcome, and the analysis of what a phantom does in it."""
+    """A plan without declared outcomes, and the analysis of a phantom in it."""
     folder = tmp_path_factory.mktemp("undeclared")
     plan = write_study(folder, SMALL, ("number = 2", "number = 4")).plan.own
     return plan, analysed(plan)
@@ -56,7 +56,7 @@ def small(make_study: MakeStudy, *changes: Change):
     return make_study(SMALL, ("number = 2", "number = 4"), *changes).plan.own
 
 
-def test_the_declared_effects_alone_are_primary_and_corrected_together(make_study):
+def test_only_declared_effects_are_primary_and_corrected_together(make_study):
     (subject,) = analysed(small(make_study, DECLARED)).subjects
     assert subject.informative
     primary = {e.short_name: e for e in subject.effects if e.role == "primary"}
@@ -69,14 +69,14 @@ def test_the_declared_effects_alone_are_primary_and_corrected_together(make_stud
     assert holm == pytest.approx([min(1, 2 * ps[0]), max(min(1, 2 * ps[0]), ps[1])])
 
 
-def test_without_a_declaration_what_is_aimed_at_is_primary(undeclared):
+def test_effects_on_aims_are_primary_unless_declared_otherwise(undeclared):
     (subject,) = undeclared[1].subjects
     measures = {e.measure for e in subject.effects if e.role == "primary"}
     assert {"recall", "conformity_rate", "misled"} <= measures
     assert "mci" not in measures
 
 
-def test_the_three_indices_come_before_all_else(undeclared):
+def test_three_metrics_are_listed_first(undeclared):
     (subject,) = undeclared[1].subjects
     for family in (subject.contrasts, subject.factorial):
         listed = dict.fromkeys(e.measure for e in family if is_listed(e))
@@ -91,12 +91,12 @@ def test_the_three_indices_come_before_all_else(undeclared):
         ('arm = "amnesia"', 'arm = "sham"', "compares 'sham' with itself"),
     ],
 )
-def test_a_declared_effect_that_nobody_could_find_is_refused(make_study, old, new, said):
+def test_declared_effect_that_cannot_be_estimated_is_rejected(make_study, old, new, said):
     with pytest.raises(InputError, match=said):
         _ = make_study(SMALL, ("[scenarios]", PRIMARY.replace(old, new, 1))).plan
 
 
-def test_more_scenarios_find_smaller_differences(make_study):
+def test_more_scenarios_detect_smaller_differences(make_study):
     few, many = (
         detectable(make_study(SMALL, ("number = 2", f"number = {n}"), DECLARED).plan.own)
         for n in (3, 9)
@@ -108,7 +108,7 @@ def test_more_scenarios_find_smaller_differences(make_study):
     assert detectable(make_study(SMALL).plan.own) == ()
 
 
-def test_what_is_set_in_a_phantom_is_found_where_it_is_large_enough(make_study):
+def test_difference_of_a_phantom_is_detected_if_large_enough(make_study):
     phantoms = {"firm": PhantomSubjectSettings(conformity=0.0), "soft": FREE}
     changes = ("number = 2", "number = 6"), ("[scenarios]", ALONE), ("novel = 1", "novel = 3")
     (found,) = detectable(make_study(SMALL, *changes).plan.own, phantoms)
@@ -121,14 +121,14 @@ def test_what_is_set_in_a_phantom_is_found_where_it_is_large_enough(make_study):
     assert of_firm.endswith("is too small to be detected")
 
 
-def test_a_cell_whose_dose_was_not_delivered_leaves_the_factorial_with_a_reason(undeclared):
+def test_cell_whose_dose_was_not_delivered_leaves_the_factorial_with_a_reason(undeclared):
     plan, found = undeclared
     (whole,) = found.subjects
     named = {e.name for e in whole.factorial if e.estimate is not None}
     assert {"amnesia × infallibility", "amnesia × conformity × infallibility"} <= named
 
     def undisturbed(trials):
-        """As if amnesia had done nothing where infallibility acted too, and nothing else."""
+        """Undo amnesia in the arm that combines it with infallibility alone."""
         return [
             replace(row, disturbed=False) if row.arm == "amnesia+infallibility" else row
             for row in trials
@@ -141,7 +141,7 @@ def test_a_cell_whose_dose_was_not_delivered_leaves_the_factorial_with_a_reason(
     assert any(each.passed is False and "delivered" in each.name for each in lost.checks)
 
 
-def test_each_stressor_can_have_a_sham_of_its_own(make_study):
+def test_each_stressor_can_have_its_own_sham(make_study):
     each = ("factorial =", 'sham = "each"\nfactorial =')
     plan = small(make_study, each)
     assert plan.arms["sham-amnesia"].sham
@@ -152,7 +152,7 @@ def test_each_stressor_can_have_a_sham_of_its_own(make_study):
     assert {"amnesia − sham", "amnesia − sham-amnesia", "sham-amnesia − sham"} <= names
 
 
-def test_a_countermeasure_is_tried_without_its_stressor_too(make_study):
+def test_countermeasure_is_also_tested_without_its_stressor(make_study):
     plan = small(make_study, ("factorial =", 'countermeasures = ["ledger"]\nfactorial ='))
     assert plan.arms["control-with-ledger"].stressors == {}
     (subject,) = analysed(plan).subjects
