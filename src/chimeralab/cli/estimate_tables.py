@@ -94,7 +94,7 @@ def print_robustness(found: DetectorRobustness) -> None:
             f"{curve.a} − {curve.b}: {declared} as declared; {low} to {high} over "
             f"{curve.distinct_detectors} detectors with {curve.distinct_outcomes} outcomes; "
             f"{curve.same_sign} agree on the direction, {curve.significant} of them with an "
-            "interval that leaves out 0."
+            "interval that excludes 0."
         )
     print_lines([*lines, ""])
     headings = ("talks", "correlation", "both", "words only", "embedding only", "neither")

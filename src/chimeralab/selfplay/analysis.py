@@ -1,4 +1,4 @@
-"""The whole analysis of a table of runs: one record, the answers to a plan, and words for both."""
+"""The analysis of a table of runs: estimates by condition, comparisons, and declared estimands."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,18 +46,19 @@ from chimeralab.stats.effects import (
     Effect,
     Family,
     Role,
+    Weights,
     deduplicate_effects,
     list_pairs,
 )
 
 ONE_CONDITION = "one condition alone has nothing to be compared with"
-# How a conversation ends that is neither complete nor stopped for having collapsed.
+# Outcomes of conversations that neither completed nor were stopped on collapse.
 CUT_SHORT = ("failed", "overflow", "refusal", "empty")
 
 
 @dataclass(frozen=True, slots=True)
 class EstimandAnswer(Record):
-    """An estimand with its estimates; ``reason`` says why there are none."""
+    """An estimand with its estimates, or the ``reason`` why there are none."""
 
     estimand: Estimand
     summary: str
@@ -70,13 +71,13 @@ class EstimandAnswer(Record):
 def answer(
     runs: Runs, estimand: Estimand, outcomes: Outcomes, settings: Settings
 ) -> EstimandAnswer:
-    """Estimate one estimand, Holm-corrected over its own comparisons for now."""
+    """Estimate one estimand, Holm-corrected over its own comparisons."""
     chosen = select(runs, estimand)
     if not chosen.rows:
         missing = "no run is left after what the estimand leaves out"
         return EstimandAnswer(estimand, estimand.summary(), 0, (), chosen.left_out, missing)
     if estimand.contrast == PAIRS:
-        # Pairs stand the same way round for every measure: by the share that collapsed.
+        # The share of collapsed turns sets the direction of pairs for every measure.
         asked = list_pairs(rank_conditions(chosen, chosen.collapsed / chosen.turns))
     else:
         named = (each for each in outcomes.contrasts if each.name == estimand.contrast)
@@ -88,8 +89,17 @@ def answer(
     )
 
 
+def primary_contrasts(outcomes: Outcomes, order: Sequence[str]) -> list[Weights]:
+    """What the first primary estimand compares; every pair when nothing was declared."""
+    primary = outcomes.primary
+    if primary and primary.contrast != PAIRS:
+        named = {contrast.name: contrast.by_condition for contrast in outcomes.contrasts}
+        return [named[primary.contrast]]
+    return [asked.weights for asked in list_pairs(order)]
+
+
 def select(runs: Runs, estimand: Estimand) -> Runs:
-    """The runs that an estimand speaks of; the others are plural with their reasons."""
+    """Keep the runs of an estimand; the others are counted by reason."""
 
     def reason_of(row: Run) -> str | None:
         if estimand.population and row.seed_bucket not in estimand.population:
@@ -113,10 +123,10 @@ def select(runs: Runs, estimand: Estimand) -> Runs:
 
 @dataclass(frozen=True, slots=True)
 class Analysis(Record):
-    """What a table of runs shows.
+    """The estimates from a table of runs.
 
-    ``conditions`` and ``measures`` describe every run; ``answers`` are the estimands that the plan
-    declared, each on its own population. What was not declared is exploratory.
+    ``conditions`` and ``measures`` describe all runs; ``answers`` are the declared estimands, each
+    on its own population. Everything else is exploratory.
     """
 
     source: str
@@ -142,13 +152,13 @@ class Analysis(Record):
         return self.measures["share"].pairs
 
     @property
-    def weighted(self) -> tuple[Effect, ...]:
-        """The declared contrasts with weights on the share of collapsed turns."""
+    def weighted_contrasts(self) -> tuple[Effect, ...]:
+        """The weighted contrasts on the share of collapsed turns."""
         return self.measures["share"].weighted
 
     @property
     def primary(self) -> tuple[Effect, ...]:
-        """The comparisons of every estimand that was declared as primary."""
+        """The comparisons of every primary estimand."""
         return tuple(_of_role(self.answers, "primary"))
 
     def reorder(self, order: Sequence[str]) -> "Analysis":
@@ -161,16 +171,16 @@ class Analysis(Record):
         )
 
     def rows(self, measure: str) -> list[Effect]:
-        """Every comparison of one measure once, with one sign, the primary ones first."""
+        """Every comparison of one measure once, primary ones first."""
         found = self.measures[measure]
         primary = (each for each in self.primary if each.measure == measure)
         return list(deduplicate_effects(primary, (*found.weighted, *found.pairs)))
 
 
 def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
-    """Analyse a table of runs; with declared outcomes, answer these too.
+    """Analyse a table of runs, and estimate the declared outcomes.
 
-    The tables that describe all conditions take the runs of the first primary estimand.
+    Descriptions of all conditions use the runs of the first primary estimand.
     """
     outcomes.check(runs.conditions, None if runs.bucket is None else set(runs.bucket.tolist()))
     settings = settings_for(runs, outcomes)
@@ -226,25 +236,25 @@ def _of_role(answers: Iterable[EstimandAnswer], role: Role) -> Iterator[Effect]:
 
 
 def as_json(analysis: Analysis) -> dict[str, Any]:
-    """The analysis as plain values, the contrasts on the share of turns at the top as well."""
+    """The analysis as plain values, with the contrasts on the share also at the top level."""
     return {
         **analysis.as_dict(),
         "contrasts": [each.as_dict() for each in analysis.contrasts],
-        "weighted": [each.as_dict() for each in analysis.weighted],
+        "weighted": [each.as_dict() for each in analysis.weighted_contrasts],
     }
 
 
 def notes(runs: Runs, *, declared: bool) -> Iterator[str]:
-    """What a reader should know about a table before quoting a number from it."""
+    """Caveats about a table of runs."""
     if not declared:
         yield "no outcome was declared before the runs: everything here is exploratory"
-    yield from _unbalanced(runs)
+    yield from _note_imbalance(runs)
     longest = runs.turns.max()
     shorter = int((runs.turns < longest).sum())
     if shorter:
         yield (
             f"{shorter} of {len(runs.rows)} runs ended before turn {longest:g}: their shares of "
-            "turns are of shorter runs; the restricted mean allows for that"
+            "turns are of shorter runs; the restricted mean accounts for that"
         )
     for name in runs.conditions:
         rates = (runs.collapsed / runs.turns)[runs.condition == name]
@@ -258,7 +268,7 @@ def notes(runs: Runs, *, declared: bool) -> Iterator[str]:
         yield f"turns at risk are those of the locked detector: from turn {first} on"
 
 
-def _unbalanced(runs: Runs) -> Iterator[str]:
+def _note_imbalance(runs: Runs) -> Iterator[str]:
     sizes = runs.cell_sizes
     usual, _ = Counter(sizes.values()).most_common(1)[0]
     odd = {cell: n for cell, n in sizes.items() if n != usual}
@@ -277,4 +287,4 @@ def _unbalanced(runs: Runs) -> Iterator[str]:
         yield f"not every prompt was run under every condition: {parts} of {len(every)}"
     alone = [name for name, own in prompts.items() if len(own) == 1]
     if alone:
-        yield f"one seed prompt only under {', '.join(alone)}: nothing is known of other prompts"
+        yield f"one seed prompt only under {', '.join(alone)}: nothing is known about other prompts"

@@ -1,4 +1,4 @@
-"""Conditions compared on the same prompts: how much, how soon, in what order, and next time."""
+"""Comparisons of conditions within prompts: differences, curves, order, and future designs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,7 @@ from chimeralab.stats.survival import logrank, logrank_permutation
 
 @dataclass(frozen=True, slots=True)
 class Comparisons(Record):
-    """Every comparison of one measure; each list is Holm-corrected by itself."""
+    """All comparisons of one measure; each list is Holm-corrected separately."""
 
     measure: Measure
     pairs: tuple[Effect, ...]
@@ -50,7 +50,7 @@ def compare_all(
     weighted: Sequence[WeightedContrast],
     settings: Settings,
 ) -> Comparisons:
-    """Every pair of conditions, each before those that come later in ``order``, and all others."""
+    """Compare every pair of conditions in ``order``, and every weighted contrast."""
     others = [ContrastSpec(each.by_condition) for each in weighted]
     return Comparisons(
         measure,
@@ -62,7 +62,7 @@ def compare_all(
 def compare_family(
     runs: Runs, measure: Measure, contrasts: Sequence[ContrastSpec], settings: Settings
 ) -> tuple[Effect, ...]:
-    """Comparisons that are asked together, their p-values corrected together."""
+    """Estimate comparisons whose p-values are corrected together."""
     values, reason = per_run(runs, measure, settings.tau)
     if values is None:
         return tuple(empty_effect(asked, SELF_PLAY, measure, reason or "") for asked in contrasts)
@@ -87,12 +87,12 @@ def compare_family(
 def _bootstrap(
     cells: Cells, contrasts: Sequence[Weights], measure: Measure, settings: Settings
 ) -> list[Interval | None]:
-    """Percentile intervals of several contrasts from the same resamples of whole prompts."""
+    """Percentile intervals of several contrasts, from the same cluster bootstrap over prompts."""
     if not contrasts:
         return []
 
     def change_and_count(weights: Weights) -> Floats:
-        """The contrast within each prompt, and 1; both are 0 for a prompt that lacks a side."""
+        """The contrast within each prompt and a 1; zeros for a prompt that lacks a side."""
         complete = set(cells.columns(list(weights)).clusters)
         rows = np.array([cluster in complete for cluster in cells.clusters])
         columns = np.zeros((len(rows), 2))
@@ -115,7 +115,7 @@ NAIVE = "naive: treats every run as independent; read permutation_p instead"
 
 @dataclass(frozen=True, slots=True)
 class LogRankTest(Record):
-    """Do the curves of these conditions differ? ``p`` ignores that repeats share a prompt."""
+    """Log-rank test between conditions; ``p`` ignores the clustering by prompt."""
 
     conditions: tuple[str, ...]
     chi2: float | None
@@ -128,7 +128,7 @@ class LogRankTest(Record):
 
 
 def log_rank(runs: Runs, settings: Settings) -> LogRankTest:
-    """The log-rank test over every condition of the table."""
+    """Test whether the curves of all conditions of the table differ."""
     followed = runs.durations
     found = logrank(followed, runs.condition)
     permuted, reasons = None, {}
@@ -157,13 +157,13 @@ def log_rank(runs: Runs, settings: Settings) -> LogRankTest:
 
 
 def log_rank_pairs(runs: Runs, order: Sequence[str], settings: Settings) -> tuple[LogRankTest, ...]:
-    """The same for every pair of conditions."""
+    """Test every pair of conditions."""
     return tuple(log_rank(runs.under(a, b), settings) for a, b in combinations(order, 2))
 
 
 @dataclass(frozen=True, slots=True)
 class RankCounts(Record):
-    """In how many units the order holds strictly, holds but for ties, or is inverted somewhere.
+    """In how many units the order holds strictly, holds except for ties, or is inverted somewhere.
 
     ``left_out`` counts units that lack a run under some condition.
     """
@@ -177,7 +177,7 @@ class RankCounts(Record):
 
 @dataclass(frozen=True, slots=True)
 class OrderStability(Record):
-    """The order of the conditions by their mean share, and how far it holds below the means."""
+    """The order of the conditions by mean share, and in how many prompts and buckets it holds."""
 
     order: tuple[str, ...]
     by_seed: RankCounts | None
@@ -186,34 +186,34 @@ class OrderStability(Record):
 
 
 def rank_conditions(runs: Runs, values: Floats) -> tuple[str, ...]:
-    """Conditions from the largest mean to the smallest."""
+    """Order the conditions from the largest mean to the smallest."""
     means = {name: float(values[runs.condition == name].mean()) for name in runs.conditions}
     return tuple(sorted(means, key=lambda name: (-means[name], name)))
 
 
 def order_stability(runs: Runs, values: Floats, order: Sequence[str]) -> OrderStability:
-    """Count the prompts and the buckets in which the order holds."""
+    """Count the prompts and buckets in which the order holds."""
     if len(order) < 2:
         reasons = dict.fromkeys(("by_seed", "by_bucket"), "one condition has no order")
         return OrderStability(tuple(order), None, None, reasons)
 
-    def held(units: Labels) -> RankCounts:
+    def count(units: Labels) -> RankCounts:
         cells = cells_of(values, runs.condition, units)
         counts = rank_stability(cells, order)
         return RankCounts(*counts, sum(counts), len(cells.clusters) - sum(counts))
 
-    by_seed, buckets = held(runs.seed), runs.bucket
+    by_seed, buckets = count(runs.seed), runs.bucket
     if buckets is None:
         reasons = {"by_bucket": "not every run has a seed_bucket"}
         return OrderStability(tuple(order), by_seed, None, reasons)
-    return OrderStability(tuple(order), by_seed, held(buckets))
+    return OrderStability(tuple(order), by_seed, count(buckets))
 
 
 @dataclass(frozen=True, slots=True)
 class DesignOption(Record):
-    """So many seed prompts with so many repeats each, and the difference that they can find.
+    """A number of prompts and repeats, and the difference that this design can detect.
 
-    ``power`` is the chance to find the difference that was asked about; None when none was.
+    ``power`` is the power to detect the difference asked about, if any.
     """
 
     prompts: int
@@ -224,7 +224,7 @@ class DesignOption(Record):
 
 @dataclass(frozen=True, slots=True)
 class Outlook(Record):
-    """Where a difference varied, and what other designs of the same cost would find next time."""
+    """Variance components of a difference, and what designs of equal cost could detect."""
 
     a: str
     b: str
@@ -243,9 +243,9 @@ def equal_cost_designs(
     difference: float | None = None,
     power: float = 0.8,
 ) -> tuple[DesignOption, ...]:
-    """Every design of the same number of runs with at most these repeats, most prompts first.
+    """List the designs with the same number of runs and at most these repeats, most prompts first.
 
-    The test is a paired two-sided one at 5 %.
+    The test is paired and two-sided, at 5 %.
 
     >>> designs = equal_cost_designs((0.0505, 0.0871), 36, 5)
     >>> [(d.prompts, d.repeats, round(d.detectable, 3)) for d in designs][::4]
@@ -267,7 +267,7 @@ def equal_cost_designs(
 
 
 def estimate_outlook(runs: Runs, a: str, b: str, measure: Measure, tau: float) -> Outlook:
-    """Learn from these runs what a next study of the difference ``a`` minus ``b`` would need."""
+    """Estimate what the next study of the difference ``a`` minus ``b`` would need."""
 
     def unknown(reason: str) -> Outlook:
         missing = dict.fromkeys(("between", "within", "designs"), reason)
@@ -291,5 +291,5 @@ def estimate_outlook(runs: Runs, a: str, b: str, measure: Measure, tau: float) -
 def estimate_outlooks(
     runs: Runs, order: Sequence[str], measure: Measure, tau: float
 ) -> tuple[Outlook, ...]:
-    """The outlook of every pair of conditions."""
+    """Estimate the outlook of every pair of conditions."""
     return tuple(estimate_outlook(runs, a, b, measure, tau) for a, b in combinations(order, 2))

@@ -1,4 +1,4 @@
-"""One condition by itself: how much collapses, how often, how soon, and how sure that is."""
+"""Summary, survival curve and recovery of a single condition, with intervals."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -31,12 +31,12 @@ NO_SPREAD = "the prompts do not differ at all"
 
 @dataclass(frozen=True, slots=True)
 class ConditionSummary(Record):
-    """The runs of one condition. ``mean``, ``median`` and ``sd`` are of the share of all turns.
+    """Estimates for one condition. ``mean``, ``median`` and ``sd`` are of the share of all turns.
 
-    ``share_ci`` is a t interval over seed prompts on the scale of log odds, which stays between 0
-    and 1; ``cluster_ci`` is the plain one, which may not. ``bootstrap_ci`` is a percentile interval
-    and ``bootstrap_t_ci`` a studentised one over resampled prompts. ``se_ratio`` is the standard
-    error of an analysis that treats runs as independent, over the clustered one.
+    ``share_ci`` is a t interval over seed prompts on the log-odds scale, within 0 and 1;
+    ``cluster_ci`` is the plain t interval. ``bootstrap_ci`` is a percentile interval and
+    ``bootstrap_t_ci`` a studentised one over resampled prompts. ``se_ratio`` is the naive standard
+    error over the clustered one.
     """
 
     n: int
@@ -93,11 +93,11 @@ def summarise(runs: Runs, settings: Settings) -> ConditionSummary:
 
 
 def _shares(runs: Runs, settings: Settings) -> tuple[dict[str, Any], dict[str, str]]:
-    """The share of collapsed turns with its intervals, and why any of them is missing."""
+    """Estimate the share of collapsed turns with its intervals, and why any is missing."""
     rates, level = runs.collapsed / runs.turns, settings.level
     mean = cluster_mean(rates, runs.seed, level)
     percentile = studentised = None
-    # Prompts that do not differ say nothing about the error, least of all that it is 0.
+    # Without variation between prompts the error is unknown, not 0.
     if mean.standard_error:
         rng, size = settings.stream("condition", str(runs.condition[0])), settings.resamples
         percentile, studentised = (
@@ -136,12 +136,12 @@ NO_ONSET = "no run had an onset"
 
 @dataclass(frozen=True, slots=True)
 class AfterOnset(Record):
-    """What becomes of runs once they have collapsed.
+    """What happens to runs after their first collapse.
 
-    A run recovered when a turn after its first collapse is not collapsed. ``dwell_share`` is the
-    mean share of collapsed turns from the onset on. ``dwell_median`` is the length of an episode
-    in turns; one that lasts to the end of its run is censored, not taken for finished.
-    ``relapsed_runs`` counts recovered runs that collapsed again.
+    A run recovered if any later turn is not collapsed. ``dwell_share`` is the mean share of
+    collapsed turns from the onset on. ``dwell_median`` is the length of an episode in turns, with
+    those that last to the end of their run censored. ``relapsed_runs`` counts recovered runs that
+    collapsed again.
     """
 
     runs: int
@@ -158,7 +158,7 @@ class AfterOnset(Record):
 
 
 def after_onset(runs: Runs, level: float = 0.95) -> AfterOnset:
-    """Summarise what the table allows: episodes need to know which turns collapsed."""
+    """Summarise the runs of one condition after their onset; episodes may be unknown."""
     happened = ~np.isnan(runs.first)
     left = (runs.turns - runs.first + 1)[happened]
     collapsed = runs.collapsed[happened]
@@ -185,7 +185,7 @@ def after_onset(runs: Runs, level: float = 0.95) -> AfterOnset:
 
 
 def _episodes(rows: Iterable[Run]) -> tuple[dict[str, Any], dict[str, str]]:
-    """How many episodes there are and how long they last, and why any of that is unknown."""
+    """Count the episodes and estimate their length, with reasons for what is unknown."""
     names = ("episodes", "episodes_per_run", "dwell_median", "relapsed_runs")
     turns, ended, by_run = [], [], []
     for row in rows:
@@ -199,7 +199,6 @@ def _episodes(rows: Iterable[Run]) -> tuple[dict[str, Any], dict[str, str]]:
         return dict(zip(names, (0, None, None, 0), strict=True)), none
     lengths = np.array(turns, float)
     ends = np.where(ended, lengths, np.nan)
-    # The length that half of the episodes do not outlast (Kaplan-Meier).
     median = median_time(kaplan_meier(durations(ends, lengths)))
     relapsed = sum(count > 1 for count in by_run)
     found = (len(turns), len(turns) / len(by_run), median, relapsed)
@@ -212,9 +211,9 @@ BAND_RESAMPLES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class OnsetCurve(Record):
-    """Share of runs without a collapse after each turn, from turn 0, with a pointwise interval.
+    """Share of runs without a collapse after each turn, from turn 0, with pointwise intervals.
 
-    ``at_risk`` counts the runs that were still followed without a collapse before that turn.
+    ``at_risk`` counts the runs without a collapse that were followed up to that turn.
     """
 
     turns: tuple[float, ...]
@@ -227,7 +226,7 @@ class OnsetCurve(Record):
 
 
 def estimate_curve(runs: Runs, settings: Settings) -> OnsetCurve:
-    """The survival curve of one condition's runs."""
+    """Estimate the survival curve of one condition (Kaplan-Meier)."""
     followed = runs.durations
     found = kaplan_meier(followed)
     low, high, reasons = None, None, {}

@@ -1,4 +1,4 @@
-"""Self-play as a kind of study: models talk to each other, and a detector judges what they say."""
+"""Self-play as a kind of study: models talk to each other, and a detector judges the result."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -42,7 +42,7 @@ from chimeralab.study.plan import Condition, Plan, SamplingChange, read_models, 
 from chimeralab.study.store import Archive
 from chimeralab.study.verdicts import CheckResult, load_detections
 
-# One row per judged conversation, which `chimera analyse` reads.
+# One row per judged conversation, as `chimera analyse` reads it.
 OUTCOME_COLUMNS: Columns = {
     "trajectory": str,
     "condition": str,
@@ -61,7 +61,7 @@ OUTCOME_COLUMNS: Columns = {
 
 
 class SelfPlay(Kind):
-    """Conversations between models under conditions, about prompts."""
+    """Conversations between models, by condition and seed prompt."""
 
     name: ClassVar[str] = "selfplay"
     required: ClassVar[tuple[str, ...]] = ("study", "models", "conditions", "prompts")
@@ -105,7 +105,7 @@ class SelfPlay(Kind):
         return read_extras(tables, loader)
 
     def count_requests(self, plan: Plan, model: str) -> tuple[int, int, int]:
-        """A model's turns, each as long as it may be, with all turns before it shown."""
+        """An upper bound: every turn of maximum length, with all earlier turns in the prompt."""
         calls = prompt_tokens = completion_tokens = 0
         rules, repeats = plan.conversation, plan.conversation.repeats
         times = len(plan.prompts) * repeats
@@ -132,7 +132,7 @@ class SelfPlay(Kind):
         return calls, prompt_tokens, completion_tokens
 
     def advise(self, plan: Plan) -> Iterator[str]:
-        """Comparisons whose two sides differ in more than one thing."""
+        """Warn about comparisons whose sides differ in more than one factor."""
         outcomes = plan.extras["outcomes"]
         named = {each.name: ContrastSpec(each.by_condition) for each in outcomes.contrasts}
         every = list_pairs(list(plan.conditions))
@@ -142,7 +142,7 @@ class SelfPlay(Kind):
             for name in asked
             for each in (every if name == PAIRS else [named[name]])
         }
-        by_things: dict[str, list[str]] = {}
+        by_factors: dict[str, list[str]] = {}
         for name, contrast in compared.items():
             sides = [
                 [
@@ -152,14 +152,14 @@ class SelfPlay(Kind):
                 ]
                 for sign in (1, -1)
             ]
-            first, second = (_things(side) for side in sides)
-            differing = [thing for thing in first if first[thing] != second[thing]]
+            first, second = (_factors(side) for side in sides)
+            differing = [factor for factor in first if first[factor] != second[factor]]
             if len(differing) > 1:
-                by_things.setdefault(" and in ".join(differing), []).append(name)
-        for things, names in by_things.items():
+                by_factors.setdefault(" and in ".join(differing), []).append(name)
+        for factors, names in by_factors.items():
             yield (
-                f"{', '.join(names)}: the sides differ in {things}, so no difference between them "
-                "can be traced to one of these"
+                f"{', '.join(names)}: the sides differ in {factors}, so a difference between them "
+                "can't be attributed to one of these"
             )
 
     def recompute(self, study: Study, archive: Archive) -> Iterator[CheckResult]:
@@ -214,7 +214,7 @@ class SelfPlay(Kind):
         return OUTCOME_COLUMNS
 
     def outcomes(self, study: Study) -> Iterable[Mapping[str, Any]]:
-        """The judged conversations, one row each, as `chimera analyse` reads them."""
+        """One row per judged conversation, as `chimera analyse` reads it."""
         for row in load_detections(study):
             detection = from_json(row)
             if run := run_from_detection(detection):
@@ -222,8 +222,8 @@ class SelfPlay(Kind):
                 yield {"trajectory": detection.id, **run.as_dict(), "collapse_rate": rate}
 
 
-def _things(side: Sequence[Condition]) -> dict[str, object]:
-    """What a condition sets, over all conditions of one side."""
+def _factors(side: Sequence[Condition]) -> dict[str, object]:
+    """The factors that a side of a comparison sets."""
     speakers = [speaker for condition in side for speaker in condition.speakers]
     return {
         "models": {speaker.model for speaker in speakers},
@@ -231,12 +231,12 @@ def _things(side: Sequence[Condition]) -> dict[str, object]:
         "temperature": {speaker.sampling.temperature for speaker in speakers},
         "top_p": {speaker.sampling.top_p for speaker in speakers},
         "length of replies": {speaker.sampling.max_tokens for speaker in speakers},
-        "what is done on collapse": {repr(condition.countermeasure) for condition in side},
+        "countermeasure": {repr(condition.countermeasure) for condition in side},
     }
 
 
 def _raters(study: Study) -> dict[str, int]:
-    """How many labels each rater gave."""
+    """Count the labels of each rater."""
     query = (
         "SELECT w.name, count(*) AS n FROM ratings r JOIN raters w ON w.id = r.rater "
         "GROUP BY w.name"
@@ -248,9 +248,9 @@ def _raters(study: Study) -> dict[str, int]:
 def analyse_runs(
     study: Study, runs: Runs, estimates: Estimates, changed: Mapping[str, Any] | None = None
 ) -> Analysis:
-    """Say what the runs of a study show, as its plan declares it.
+    """Analyse the runs of a study as its plan declares, or take the stored estimates.
 
-    `changed` are the verdicts behind them that are not those of the store.
+    `changed` are the verdicts that differ from the stored ones.
     """
     outcomes = study.plan.extras.get("outcomes", Outcomes())
 
@@ -265,7 +265,7 @@ def analyse_runs(
 def selfplay_entries(
     analysis: Analysis, order: Sequence[str], words: ResultWords
 ) -> Iterator[Entry]:
-    """Each condition in this order, and how they compare."""
+    """Name the numbers of each condition, in this order, and of their comparisons."""
     counts = {"runs": analysis.runs, "prompts": analysis.seeds}
     for name, count in counts.items():
         yield ("count", name), count, f"{count:,}", f"{name} in the analysis"
@@ -286,7 +286,7 @@ def selfplay_entries(
 
 
 def loop_entries(detections: Sequence[Detection], order: Sequence[str]) -> Iterator[Entry]:
-    """How many conversations loop by the loop detector; those on one prompt are one cluster."""
+    """Name the counts and shares of looping conversations; prompts are clusters."""
     for name in order:
         judged = [
             found

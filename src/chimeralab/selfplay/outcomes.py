@@ -1,4 +1,4 @@
-"""What a study estimates, declared before it runs: the table [outcomes] of a plan."""
+"""The table [outcomes] of a plan: what a study estimates, declared before it runs."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ MEASURES: tuple[Measure, ...] = get_args(Measure)
 
 
 def measure_name(measure: str, words: ResultWords) -> str:
-    """What is measured, in the words that the gate allows.
+    """Name a measure in the words that the gate allows.
 
     >>> measure_name("share", MARK)
     'mean share of turns marked as collapsed'
@@ -61,10 +61,10 @@ class WeightedContrast(Record):
         if (self.whole is None) != (not self.parts) or (self.whole is None) == (not self.weights):
             raise InputError(f"contrast {self.name!r} needs either whole and parts, or weights")
         if self.name == PAIRS:
-            raise InputError(f"a contrast can't be called {PAIRS!r}: that means every pair")
+            raise InputError(f"a contrast can't be called {PAIRS!r}, which stands for every pair")
         weights = self._fractions()
         if "" in weights or len(weights) < 2 or not any(weights.values()):
-            raise InputError(f"contrast {self.name!r} needs two conditions that weigh something")
+            raise InputError(f"contrast {self.name!r} needs two conditions with a weight")
         total = float(sum(weights.values()))
         if abs(total) > 1e-6:
             raise InputError(
@@ -97,12 +97,11 @@ class WeightedContrast(Record):
 
 @dataclass(frozen=True, slots=True)
 class Estimand(Record):
-    """[[outcomes.estimands]]: one quantity, of which runs, compared how.
+    """[[outcomes.estimands]]: a measure, the runs it is taken over, and the comparison.
 
-    ``population`` names buckets of prompts; empty, it is every prompt. ``failed_turns`` says what
-    becomes of a conversation that a failure, overflow, refusal or empty reply cut short: it is
-    left out, or kept as far as it went. ``empty_turns`` says the same of conversations with turns
-    that hold no word; ``as_judged`` leaves them to the detector's own setting.
+    ``population`` names buckets of prompts; by default, all prompts. ``failed_turns`` excludes or
+    keeps conversations that a failure, overflow, refusal or empty reply cut short; ``empty_turns``
+    does so for conversations with empty turns (``as_judged``: as the detector is set).
     """
 
     measure: Measure
@@ -113,7 +112,7 @@ class Estimand(Record):
     empty_turns: EmptyTurns = "as_judged"
 
     def summary(self, words: ResultWords = MARK) -> str:
-        """What the estimate is, in words; without a gate, in those of a mark.
+        """Describe the estimand.
 
         >>> Estimand("incidence").summary()
         'difference in the share of runs with any marked collapse, averaged over seed prompts'
@@ -131,11 +130,11 @@ DEFAULT_ESTIMANDS = (
 
 @dataclass(frozen=True, slots=True)
 class Outcomes(Record):
-    """[outcomes]: every estimand, the contrasts that they name, and how intervals are made.
+    """[outcomes]: the estimands, the contrasts that they name, and the settings of intervals.
 
-    ``tau`` is the horizon of the restricted mean in turns; by default, the longest that every
-    condition was followed to. ``family`` says what is corrected together: all comparisons of one
-    role, or, in plans that were locked before, those of one estimand.
+    ``tau`` is the horizon of the restricted mean in turns; by default, the longest follow-up that
+    all conditions share. ``family`` sets which comparisons are corrected together: those of one
+    role or, in plans of earlier versions, of one estimand.
     """
 
     estimands: tuple[Estimand, ...] = DEFAULT_ESTIMANDS
@@ -160,11 +159,11 @@ class Outcomes(Record):
 
     @property
     def primary(self) -> Estimand | None:
-        """The first estimand that is declared as primary; None when nothing is declared."""
+        """The first primary estimand; None when nothing is declared."""
         return next((each for each in self.estimands if each.role == "primary"), None)
 
     def questions(self, role: str) -> Iterator[str]:
-        """What the declared comparisons of a role ask."""
+        """Describe the declared comparisons of a role."""
         weights = {each.name: each.by_condition for each in self.contrasts}
         for each in self.estimands:
             if each.role == role:
@@ -177,7 +176,7 @@ class Outcomes(Record):
                 yield f"{each.summary()}: {said}{whom}"
 
     def check(self, conditions: Collection[str], buckets: Collection[str] | None = None) -> None:
-        """Refuse names that the study does not have."""
+        """Reject unknown conditions and buckets."""
         for contrast in self.contrasts:
             for name in contrast.by_condition:
                 _refuse_unknown(name, conditions, f"condition in contrast {contrast.name!r}")
@@ -190,7 +189,7 @@ EXPLORATORY = Outcomes(estimands=())
 
 
 def parse_contrast(text: str) -> WeightedContrast:
-    """A contrast as written on the command line.
+    """Parse a contrast of the command line.
 
     >>> parse_contrast("ROT = A, B").by_condition
     {'ROT': 1.0, 'A': -0.5, 'B': -0.5}
@@ -216,7 +215,7 @@ def _refuse_unknown(name: str, known: Collection[str], what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Settings(Record):
-    """Level and size of intervals and tests, the seed of their randomness, and the horizon."""
+    """Settings of intervals and tests: horizon, level, resamples, permutations and seed."""
 
     tau: float
     level: float = 0.95
@@ -225,7 +224,7 @@ class Settings(Record):
     seed: int = 1
 
     def stream(self, *question: str) -> np.random.Generator:
-        """Random numbers for one question. Asking others as well does not change them.
+        """A generator for one question, independent of any other question.
 
         >>> Settings(40).stream("a").random() == Settings(40).stream("a").random()
         True
@@ -235,7 +234,7 @@ class Settings(Record):
 
 
 def settings_for(runs: Runs, outcomes: Outcomes) -> Settings:
-    """The settings as declared; an open horizon becomes what every condition was followed to."""
+    """Resolve the declared settings; the default horizon depends on the runs."""
     return Settings(
         tau=float(outcomes.tau or horizon(runs)),
         level=outcomes.level,
@@ -246,19 +245,19 @@ def settings_for(runs: Runs, outcomes: Outcomes) -> Settings:
 
 
 def horizon(runs: Runs) -> float:
-    """The longest time that every condition was followed to."""
+    """The longest follow-up that all conditions share."""
     return float(min(runs.turns[runs.condition == name].max() for name in runs.conditions))
 
 
-# One value per run, or None where some run has none, and the reason.
+# One value per run, or None and the reason if some run has none.
 PerRun = tuple[Floats, None] | tuple[None, str]
 
 
 def per_run(runs: Runs, measure: str, tau: float) -> PerRun:
-    """The measure of every run.
+    """The measure of every run, whose mean over a condition is the condition's measure.
 
-    The mean of these over the runs of a condition is the measure of that condition; for the
-    restricted mean they are pseudo-values, which allow for runs that end before the horizon.
+    For the restricted mean these are pseudo-values, which account for runs that end before the
+    horizon.
     """
     if measure == "incidence":
         return (runs.collapsed > 0).astype(np.float64), None

@@ -1,4 +1,4 @@
-"""The tables of a self-play plan: conditions with their speakers, prompts, and who judges."""
+"""The tables of a self-play plan: conditions with their speakers, prompts, raters and gate."""
 
 import json
 from collections import Counter
@@ -18,21 +18,20 @@ from chimeralab.runner.interventions import COUNTERMEASURES, check_countermeasur
 from chimeralab.selfplay.outcomes import Outcomes
 from chimeralab.study.plan import Name, SamplingChange, merge_sampling
 
-# The tables that later steps read. They become part of the lock like all others, and
-# `plan.extras["gate"]` holds them.
+# Tables that later steps read, as `plan.extras["gate"]`; they are part of the lock.
 EXTRA_TABLES: dict[str, type] = {
     "outcomes": Outcomes,
     "rubric": RubricTable,
     "raters": RatersTable,
     "gate": Gate,
 }
-# A log whose speakers are called so is read as a chat, where only the assistant is judged.
+# Names that would make readers take a log for a chat, in which only the assistant is judged.
 ROLES = frozenset({"user", "assistant", "system", "tool"})
 
 
 @dataclass(frozen=True, slots=True)
 class SpeakerTable(Record):
-    """A speaker of a condition that is more than the name of a model."""
+    """A speaker with more than the name of a model."""
 
     model: str
     name: Name | None = None
@@ -42,9 +41,9 @@ class SpeakerTable(Record):
 
 @dataclass(frozen=True, slots=True)
 class ConditionTable(Record):
-    """[conditions.NAME]: who speaks, in turn, and what is done on collapse.
+    """[conditions.NAME]: who speaks, in turn, and the countermeasure on collapse.
 
-    What counts as one is said by the [detector] of the plan: `locked`, `loops` or one of your own.
+    The [detector] of the plan defines collapse.
     """
 
     speakers: tuple[str | SpeakerTable, ...]
@@ -55,7 +54,7 @@ class ConditionTable(Record):
 
 @dataclass(frozen=True, slots=True)
 class PromptTable(Record):
-    """[prompts]: where the seed prompts stand, in a file or here."""
+    """[prompts]: the seed prompts, in a file or inline."""
 
     file: str | None = None
     items: tuple[dict[str, Any], ...] | None = None
@@ -67,10 +66,10 @@ def read_speakers(
     by_model: Mapping[str, SamplingChange],
     place: str,
 ) -> tuple[Speaker, ...]:
-    """The speakers of one condition, in the order in which they take turns."""
+    """Read the speakers of a condition, in the order in which they take turns."""
     if len(table.speakers) < 2:
         raise InputError(
-            f"{place} needs two speakers or more; a model that talks to itself is named twice"
+            f"{place} needs at least two speakers; name a model twice to let it talk to itself"
         )
     rows = [row if isinstance(row, SpeakerTable) else SpeakerTable(row) for row in table.speakers]
     for row in rows:
@@ -88,7 +87,7 @@ def read_speakers(
 
 
 def _names(rows: list[SpeakerTable], place: str) -> list[str]:
-    """A speaker without a name is called after its model, with a number where that is not enough.
+    """Name speakers without a name after their models, numbered if a model speaks twice.
 
     >>> _names([SpeakerTable("a"), SpeakerTable("b"), SpeakerTable("a")], "here")
     ['a-1', 'b', 'a-2']
@@ -101,16 +100,16 @@ def _names(rows: list[SpeakerTable], place: str) -> list[str]:
         numbered = f"{row.model}-{seen[row.model]}" if count[row.model] > 1 else row.model
         names.append(row.name or numbered)
     for name in ROLES.intersection(names):
-        raise InputError(f"{place} has a speaker called {name!r}, as a role of chat logs is")
+        raise InputError(f"{place} has a speaker called {name!r}, which is a role of chat logs")
     if len(set(names)) < len(names):
-        raise InputError(f"{place} has two speakers of one name: {', '.join(names)}")
+        raise InputError(f"{place} has two speakers with the same name: {', '.join(names)}")
     return names
 
 
 def read_prompts(table: PromptTable, folder: Path) -> tuple[Prompt, ...]:
-    """The seed prompts in order, from a file or from the plan itself, each with its own id."""
+    """Read the seed prompts in order, from a file or from the plan; ids are unique."""
     if (table.file is None) == (table.items is None):
-        raise InputError("[prompts] needs either a file or a list of items, and not both")
+        raise InputError("[prompts] needs either a file or a list of items, not both")
     items = enumerate(table.items or (), start=1)
     entries: Iterable[tuple[str, Any]] = ((f"[prompts] items[{n}]", item) for n, item in items)
     if table.file is not None:
@@ -122,15 +121,15 @@ def read_prompts(table: PromptTable, folder: Path) -> tuple[Prompt, ...]:
         if not prompt.text.strip():
             raise InputError(f"{place}: prompt {prompt.id!r} has no text")
         if prompt.id in prompts:
-            raise InputError(f"{place}: there are two prompts with the id {prompt.id!r}")
+            raise InputError(f"{place}: two prompts have the id {prompt.id!r}")
         prompts[prompt.id] = prompt
     if not prompts:
-        raise InputError("[prompts] holds no prompt; a study needs at least one")
+        raise InputError("[prompts] is empty; a study needs at least one prompt")
     return tuple(prompts.values())
 
 
 def _prompt_lines(path: Path) -> Iterable[tuple[str, Any]]:
-    """Every line of a prompt file with its place; a prompt's text may hold any other line break."""
+    """Parse the lines of a prompt file; a text may contain line breaks other than \\n."""
     for number, line in enumerate(read_text(path, "one prompt per line").split("\n"), start=1):
         place = f"{path.name}, line {number}"
         if not line.strip():
@@ -144,7 +143,7 @@ def _prompt_lines(path: Path) -> Iterable[tuple[str, Any]]:
 def read_countermeasure(
     table: ConditionTable, known: Mapping[str, Any], place: str, loader: PartLoader
 ) -> Part | None:
-    """What is done on collapse, if anything; a model that it brings in must be in the plan."""
+    """Read the countermeasure on collapse, if any; the models it uses must be in the plan."""
     if table.countermeasure is None:
         return None
     place = f"{place} countermeasure"
@@ -156,10 +155,10 @@ def read_countermeasure(
 
 
 def read_extras(tables: Mapping[str, Any], loader: PartLoader) -> dict[str, Any]:
-    """The tables of later steps, those that are absent with their defaults."""
+    """Read the tables of later steps; absent ones have their defaults."""
     extras = {}
     for name, cls in EXTRA_TABLES.items():
-        # A table that names files or code reads itself, as it is told in which folder they lie.
+        # A table that names files or code needs the loader, which knows the folder.
         read: Any = getattr(cls, "read", None)
         given, place = tables.get(name, {}), f"[{name}]"
         extras[name] = read(given, place, loader) if read else read_record(cls, given, place)

@@ -1,4 +1,4 @@
-"""Two tables of runs side by side: did a condition change, does a difference come out again?"""
+"""Comparison of two tables of runs: did a condition change, does a difference replicate?"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,7 @@ OTHER_PROMPTS = "the prompts differ, so the tables are compared as separate samp
 NOTHING_TO_EXCHANGE = "the prompts differ, so there is nothing to exchange within them"
 
 
-# A contrast whose positive half was run on some prompts and the negative half on others.
+# A contrast whose positive and negative halves were run on different prompts.
 Halves = tuple[Weights, Weights]
 
 
@@ -50,7 +50,7 @@ def _whole(halves: Halves) -> ContrastSpec:
 def separate_family(
     runs: Runs, measure: Measure, contrasts: Sequence[Halves], settings: Settings
 ) -> tuple[Effect, ...]:
-    """Effects of means over separate prompts, their p-values corrected together."""
+    """Compare means over separate prompts, with p-values corrected together."""
     values, reason = per_run(runs, measure, settings.tau)
     if values is None:
         return tuple(
@@ -67,7 +67,6 @@ def _separate(cells: Cells, halves: Halves, measure: Measure, settings: Settings
     changes = [differences(cells, half) for half in halves]
     found = independent_sum(*(contrast(cells, half) for half in halves))
     parts = [naive_contrast(cells, half) for half in halves]
-    # Both halves as if every run were independent.
     naive = independent_sum(*filter(None, parts)) if all(parts) else None
     interval, why = found.interval(settings.level), {"permutation_p": NOTHING_TO_EXCHANGE}
     if found.reason:
@@ -91,7 +90,7 @@ def _separate(cells: Cells, halves: Halves, measure: Measure, settings: Settings
 
 
 def _bootstrap(changes: Sequence[Floats], halves: Halves, settings: Settings) -> Interval | None:
-    """Percentile interval, the prompts of each half resampled among themselves."""
+    """Percentile interval, resampling the prompts of each half separately."""
     first, second = changes
     totals = np.zeros((len(first) + len(second), 4))
     totals[: len(first), :2] = np.column_stack([first, np.ones(len(first))])
@@ -109,9 +108,9 @@ def _bootstrap(changes: Sequence[Floats], halves: Halves, settings: Settings) ->
 
 @dataclass(frozen=True, slots=True)
 class Change(Record):
-    """A difference between two conditions in each table, and how far it moved between them.
+    """A difference between two conditions in each table, and how much it changed.
 
-    ``same_direction`` is None where a difference is 0 or undefined.
+    ``same_direction`` is None if a difference is 0 or undefined.
     """
 
     first: str
@@ -124,9 +123,9 @@ class Change(Record):
 
 @dataclass(frozen=True, slots=True)
 class Replication(Record):
-    """Table ``a`` minus table ``b``: each condition by each measure, and each pair by its share.
+    """Table ``a`` minus table ``b``: each condition on each measure, each pair on its share.
 
-    ``paired`` says that both tables have the same prompts, which are then compared one by one.
+    ``paired`` tables have the same prompts and are compared prompt by prompt.
     """
 
     a: str
@@ -150,18 +149,15 @@ def compare(
     match: Mapping[str, str] | None = None,
     paired: bool | None = None,
 ) -> Replication:
-    """Compare two tables. ``match`` says which condition of ``b`` stands for one of ``a``.
+    """Compare two tables; ``match`` maps conditions of ``a`` to those of ``b``.
 
-    Tables with the same prompts are paired by prompt, unless ``paired`` decides otherwise.
+    Tables with the same prompts are paired by prompt, unless ``paired`` is given.
     """
     b = _rename_conditions(b, match or {}, a)
     shared = [name for name in rank_conditions(a, a.collapsed / a.turns) if name in b.conditions]
     if not shared:
         one, two = (f"{runs.source} has {', '.join(runs.conditions)}" for runs in (a, b))
-        raise InputError(
-            f"no condition is in both tables: {one}; {two}; "
-            "say which stand for each other (--match)"
-        )
+        raise InputError(f"no condition is in both tables: {one}; {two}; match them with --match")
     merged, labels, paired = _merge(a.under(*shared), b.under(*shared), paired)
     settings = settings_for(merged, outcomes)
     here, there = ({name: f"{name} [{label}]" for name in shared} for label in labels)
@@ -198,7 +194,7 @@ def _changes(
     ask: Callable[[Measure, Sequence[Halves]], tuple[Effect, ...]],
     settings: Settings,
 ) -> Iterator[Change]:
-    """Each pair of conditions in both tables, under the names that it has there."""
+    """Compare each pair of conditions in both tables."""
     pairs = list(combinations(here, 2))
     in_a, in_b = (
         [{names[one]: 1.0, names[two]: -1.0} for one, two in pairs] for names in (here, there)
@@ -217,9 +213,9 @@ def _changes(
 
 
 def _merge(a: Runs, b: Runs, paired: bool | None) -> tuple[Runs, tuple[str, str], bool]:
-    """Both tables as one, their labels, and whether they are paired.
+    """Merge the tables; returns the result, their labels, and whether they are paired.
 
-    The condition X of the first table is called 'X [first label]'.
+    Condition X of the first table becomes 'X [first label]'.
     """
     same = all(set(a.under(n).seed) == set(b.under(n).seed) for n in a.conditions)
     if paired and not same:
@@ -251,7 +247,7 @@ def _labels(a: str, b: str) -> tuple[str, str]:
 
 
 def _rename_conditions(b: Runs, match: Mapping[str, str], a: Runs) -> Runs:
-    """The second table with its conditions called as in the first."""
+    """Rename the conditions of the second table as in the first."""
     for runs, names in ((a, list(match)), (b, list(match.values()))):
         unknown = next((name for name in names if name not in runs.conditions), None)
         if unknown is not None:
@@ -261,6 +257,6 @@ def _rename_conditions(b: Runs, match: Mapping[str, str], a: Runs) -> Runs:
     names = [back.get(name, name) for name in b.conditions]
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled is not None:
-        raise InputError(f"two conditions of {b.source} would stand for {doubled!r}")
+        raise InputError(f"two conditions of {b.source} would be matched with {doubled!r}")
     rows = (replace(row, condition=back.get(row.condition, row.condition)) for row in b.rows)
     return table_of(rows, b.source, b.left_out)

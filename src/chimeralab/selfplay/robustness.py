@@ -1,4 +1,4 @@
-"""Does a finding depend on the detector? Every setting of it, and the words alone, beside it."""
+"""Robustness of a finding to the detector: every setting of it, and lexical measures."""
 
 import re
 import unicodedata
@@ -14,21 +14,20 @@ from chimeralab.core.records import Record, Trajectory, Turn
 from chimeralab.detection.locked import LockedRule
 from chimeralab.detection.seam import Observation, list_judged_turns
 from chimeralab.embedding.encoder import Encoder
-from chimeralab.selfplay.analysis import Analysis
-from chimeralab.selfplay.outcomes import PAIRS, Outcomes
+from chimeralab.selfplay.analysis import Analysis, primary_contrasts
+from chimeralab.selfplay.outcomes import Outcomes
 from chimeralab.selfplay.specifications import (
     SpecificationCurve,
     judge_with_all,
     specification_curve,
 )
 from chimeralab.stats.arrays import Floats
-from chimeralab.stats.effects import Weights, list_pairs
 
 GRAM = 3
-# The rule of the locked detector, three turns in a row, on two other measures of likeness.
+# The rule of the locked detector on two lexical measures of similarity.
 SAME_WORDS = LockedRule(s1=1.0, s2=1.0, d1=0.0, d2=0.0)
 TRIGRAM_OVERLAP = LockedRule(s1=0.5, s2=0.5, d1=0.5, d2=0.5)
-# The dictionary of a compressor outweighs a text shorter than this.
+# Below this size, the overhead of compression dominates.
 MIN_BYTES = 200
 
 Words = tuple[str, ...]
@@ -37,13 +36,12 @@ Likeness = Callable[[Words, Words], float]
 
 @dataclass(frozen=True, slots=True)
 class Lexical(Record):
-    """What the words of a conversation say about collapse, without any embedding.
+    """Lexical measures of a conversation, without any embedding.
 
-    ``repeated_share``: turns that repeat some earlier turn word for word. ``overlap``: word
-    trigrams shared with the last turn or the one before, whichever is closer, on average.
-    ``repeat_rate`` and ``overlap_rate``: the share of turns that the locked rule would mark as
-    collapsed if it went by these. ``compression_ratio``: compressed size over size; the smaller,
-    the more repetitive.
+    ``repeated_share``: turns that repeat an earlier turn word for word. ``overlap``: mean overlap
+    of word trigrams with the closer of the two turns before. ``repeat_rate`` and ``overlap_rate``:
+    the share of turns that the locked rule marks when applied to these. ``compression_ratio``:
+    compressed size over size; smaller means more repetitive.
     """
 
     id: str
@@ -57,7 +55,7 @@ class Lexical(Record):
 
 
 def lexical(trajectory: Trajectory, speaker: str | None = None) -> Lexical:
-    """Look at the judged turns of a conversation, the same ones that the detector sees."""
+    """Measure the judged turns of a conversation."""
     texts = [turn.text for turn in list_judged_turns(trajectory, speaker)]
     turns = [words(text) for text in texts]
     closest = [
@@ -87,7 +85,7 @@ _MISSING = {
 
 
 def words(text: str) -> Words:
-    """The words of a text without case, punctuation and white space.
+    """Split a text into words, ignoring case, punctuation and white space.
 
     >>> words("Thank you -- THANK you!")
     ('thank', 'you', 'thank', 'you')
@@ -105,7 +103,7 @@ def same_words(now: Words, past: Words) -> float:
 
 
 def trigram_overlap(now: Words, past: Words) -> float:
-    """Word trigrams that two texts share, of all that they have (Jaccard 1901).
+    """The Jaccard index of the word trigrams of two texts.
 
     >>> trigram_overlap(words("the cat sat down"), words("the cat sat up"))
     0.3333333333333333
@@ -115,7 +113,7 @@ def trigram_overlap(now: Words, past: Words) -> float:
 
 
 def compression_ratio(text: str) -> float | None:
-    """Size after compression over size before; None for a text too short to tell.
+    """Compressed size over size; None for a text that is too short.
 
     >>> round(compression_ratio("Thank you, and goodbye! " * 40), 2)
     0.04
@@ -125,7 +123,7 @@ def compression_ratio(text: str) -> float | None:
 
 
 def _grams(text: Words) -> set[Words]:
-    """Trigrams; a text of fewer words is its own only gram."""
+    """The trigrams of a text; a shorter text is its own only gram."""
     return {text[n : n + GRAM] for n in range(max(1, len(text) - GRAM + 1))}
 
 
@@ -143,7 +141,7 @@ def _collapse_rate(turns: Sequence[Words], likeness: Likeness, rule: LockedRule)
     return sum(signal.collapsed for signal in signals) / len(turns)
 
 
-# Which way each number points: compression falls as collapse rises.
+# The sign of each measure: compression falls as collapse rises.
 DIRECTIONS = {
     "repeat_rate": 1,
     "overlap_rate": 1,
@@ -156,10 +154,10 @@ VERDICTS = ("repeat_rate", "overlap_rate")
 
 @dataclass(frozen=True, slots=True)
 class CoDetector(Record):
-    """A lexical number beside the embedding's share of collapsed turns.
+    """A lexical measure against the embedding's share of collapsed turns.
 
-    ``correlation`` is Spearman's, turned so that agreement is positive. The counts say which of
-    the two found any collapse; only numbers that follow the detector's rule have them.
+    ``correlation`` is Spearman's, signed so that agreement is positive. The counts say which of the
+    two found any collapse, for measures with a verdict.
     """
 
     name: str
@@ -175,7 +173,7 @@ class CoDetector(Record):
 def co_detectors(
     lexical: Sequence[Lexical], collapse_rates: Sequence[float | None]
 ) -> Iterator[CoDetector]:
-    """Set each lexical number against the collapse rates of the same conversations."""
+    """Compare each lexical measure with the collapse rates of the same conversations."""
     for name, direction in DIRECTIONS.items():
         both_known = [
             (getattr(each, name), rate)
@@ -184,7 +182,7 @@ def co_detectors(
         ]
         columns = np.array(both_known, dtype=np.float64).reshape(-1, 2)
         correlation = spearman(columns[:, 0] * direction, columns[:, 1])
-        why = {} if correlation is not None else {"correlation": "one of the two never differs"}
+        why = {} if correlation is not None else {"correlation": "one of the two is constant"}
         counts: dict[str, int | None] = dict.fromkeys(
             ("both", "only_lexical", "only_embedding", "neither")
         )
@@ -197,11 +195,11 @@ def co_detectors(
         yield CoDetector(name, len(columns), correlation, **counts, reasons=why)
 
 
-NO_VERDICT = "a number without a verdict of its own"
+NO_VERDICT = "the measure gives no verdict"
 
 
 def spearman(first: Floats, second: Floats) -> float | None:
-    """Correlation of ranks, ties sharing their mean rank; None when one side never differs.
+    """Spearman's rank correlation; None if one side is constant.
 
     >>> spearman(np.array([1.0, 2.0, 9.0]), np.array([2.0, 3.0, 4.0]))
     1.0
@@ -213,7 +211,7 @@ def spearman(first: Floats, second: Floats) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class DetectorRobustness(Record):
-    """The primary contrasts under every detector, and each conversation in its words alone."""
+    """The primary contrasts under every detector, and lexical measures of each conversation."""
 
     curves: tuple[SpecificationCurve, ...]
     co_detectors: tuple[CoDetector, ...]
@@ -227,7 +225,7 @@ def robustness(
     declared: LockedRule,
     encoder: Encoder,
 ) -> DetectorRobustness:
-    """Judge all turns of the conversations every way; ``declared`` is the study's own detector."""
+    """Judge all turns with every detector and lexically; ``declared`` is the study's detector."""
     contrasts = primary_contrasts(outcomes, analysis.rank_stability.order)
     if not contrasts:
         raise InputError("--robustness needs two conditions to compare")
@@ -247,12 +245,3 @@ def robustness(
         co_detectors=tuple(co_detectors(words, found.rates(declared))),
         lexical=tuple(words),
     )
-
-
-def primary_contrasts(outcomes: Outcomes, order: Sequence[str]) -> list[Weights]:
-    """What the first primary estimand compares; every pair when nothing was declared."""
-    primary = outcomes.primary
-    if primary and primary.contrast != PAIRS:
-        named = {contrast.name: contrast.by_condition for contrast in outcomes.contrasts}
-        return [named[primary.contrast]]
-    return [asked.weights for asked in list_pairs(order)]

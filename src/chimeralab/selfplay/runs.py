@@ -1,4 +1,4 @@
-"""A table of runs: one row a conversation, how long it went and where it collapsed."""
+"""Tables of runs: one row per conversation, with its length and where it collapsed."""
 
 import json
 from collections import Counter, defaultdict
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Labels = NDArray[np.str_]
 Rows = NDArray[np.bool_]
 
-# The fields by which conversations are known, in the words of our studies and of other people's.
+# Metadata fields that identify a run, in our studies and in other logs.
 FIELDS = {
     "condition": ("condition",),
     "seed_id": ("prompt", "seed_id", "seed"),
@@ -39,7 +39,7 @@ NO_TURN, NOT_JUDGED, UNFINISHED = "ended without a turn", "not judged", "not fin
 class Run(Record):
     """One conversation. ``first_collapse_turn`` is None for a run that never collapsed.
 
-    The other Nones are things that the table does not say.
+    Any other None is unknown.
     """
 
     condition: str
@@ -57,7 +57,7 @@ class Run(Record):
 
 @dataclass(frozen=True, slots=True)
 class ExcludedRuns(Record):
-    """Conversations of a condition that are not analysed, and why."""
+    """Conversations of a condition that are excluded from the analysis, and why."""
 
     condition: str
     reason: str
@@ -66,9 +66,9 @@ class ExcludedRuns(Record):
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The same runs as columns.
+    """Runs as columns.
 
-    ``first`` is NaN for a run that never collapsed, ``at_risk`` where the table does not say.
+    ``first`` is NaN for a run that never collapsed, ``at_risk`` where it is unknown.
     """
 
     source: str
@@ -87,7 +87,7 @@ class Runs:
 
     @property
     def bucket(self) -> Labels | None:
-        """The bucket of each run's prompt; None when the table has none."""
+        """The bucket of each run's prompt; None unless every run has one."""
         names = [row.seed_bucket for row in self.rows]
         return None if None in names else np.array(names, dtype=np.str_)
 
@@ -97,22 +97,22 @@ class Runs:
 
     @property
     def cell_sizes(self) -> Counter[tuple[str, str]]:
-        """How many runs each prompt has under each condition."""
+        """The number of runs of each prompt under each condition."""
         return Counter(zip(self.condition.tolist(), self.seed.tolist(), strict=True))
 
     def keep(self, rows: Rows) -> "Runs":
-        """The marked rows alone."""
+        """Keep the marked rows."""
         columns = ("condition", "seed", "turns", "collapsed", "first", "at_risk")
         kept = tuple(self.rows[place] for place in np.flatnonzero(rows))
         return replace(self, rows=kept, **{name: getattr(self, name)[rows] for name in columns})
 
     def under(self, *conditions: str) -> "Runs":
-        """The runs of these conditions."""
+        """Keep the runs of these conditions."""
         return self.keep(np.isin(self.condition, conditions))
 
 
 def table_of(rows: Iterable[Run], source: str, left_out: tuple[ExcludedRuns, ...] = ()) -> Runs:
-    """Put rows that have been checked into columns, sorted so that their order can't matter.
+    """Build a table from valid rows, sorted so that their order does not matter.
 
     >>> table_of([Run("A", "s1", 0, 40, 6, 12), Run("A", "s1", 1, 40, 0, None)], "here").first
     array([12., nan])
@@ -134,10 +134,10 @@ def table_of(rows: Iterable[Run], source: str, left_out: tuple[ExcludedRuns, ...
 
 
 def at_risk_turns(runs: Runs) -> Floats | str:
-    """Turns that could have collapsed in each run, or why that is unknown.
+    """Turns that could have collapsed in each run, or the reason why that is unknown.
 
-    A table that does not say is taken to come from the locked detector, whose first possible turn
-    is the fifth; a collapse before that shows that it does not.
+    By default these are the turns of the locked detector, from the fifth on; an earlier collapse
+    shows that another detector was used.
     """
     if not np.isnan(runs.at_risk).any():
         return runs.at_risk
@@ -153,10 +153,9 @@ def at_risk_turns(runs: Runs) -> Floats | str:
 def runs_of(
     detections: Iterable[Detection], source: str, left_out: Iterable[ExcludedRuns] = ()
 ) -> Runs:
-    """The table of runs from verdicts, which know every turn.
+    """Build a table of runs from verdicts.
 
-    Conversations too short for a verdict are left out and plural, beside those that have been
-    ``left_out`` before.
+    Conversations too short for a verdict are excluded and counted, in addition to ``left_out``.
     """
     rows: list[Run] = []
     short: Counter[str] = Counter()
@@ -177,9 +176,9 @@ def runs_of(
 def load_runs(
     study: "Study", detections: Collection[Detection], source: str, unjudged: str = ""
 ) -> Runs:
-    """The table of a study's runs; conversations without a verdict are plural with the reason.
+    """Build the table of a study's runs; conversations without a verdict are counted by reason.
 
-    ``unjudged`` says why nobody has judged those that could be.
+    ``unjudged`` says why those that could be judged are not.
     """
     return runs_of(detections, source, count_unjudged(study, detections, unjudged))
 
@@ -187,7 +186,7 @@ def load_runs(
 def count_unjudged(
     study: "Study", detections: Iterable[Detection], unjudged: str = ""
 ) -> list[ExcludedRuns]:
-    """Conversations that nobody has judged, by condition and reason."""
+    """Count the conversations without a verdict, by condition and reason."""
     judged = {detection.id for detection in detections}
     reasons: Counter[tuple[str, str]] = Counter()
     with study.archive() as archive:
@@ -204,7 +203,7 @@ def count_unjudged(
 
 
 def run_from_detection(detection: Detection) -> Run | None:
-    """The run that a verdict makes of a conversation; None where it was too short for one."""
+    """Convert a verdict to a run; None if the conversation was too short for one."""
     if detection.collapsed_turns is None:
         return None
     counts = {caveat.code: caveat.count for caveat in detection.warnings}
@@ -220,7 +219,7 @@ def run_from_detection(detection: Detection) -> Run | None:
 
 
 def run_from_metadata(conversation: str, metadata: Mapping[str, Any]) -> Run:
-    """The run that a conversation is, before anything is said of its turns."""
+    """Identify the run of a conversation; its turns are not counted yet."""
     found: dict[str, str] = {}
     for column, names in FIELDS.items():
         value = _first(metadata, names)
@@ -239,7 +238,7 @@ def run_from_metadata(conversation: str, metadata: Mapping[str, Any]) -> Run:
 
 
 def _first(metadata: Mapping[str, Any], names: Iterable[str]) -> str | None:
-    """The first of these fields that is filled in. Prompts without a bucket have an empty one."""
+    """The first of these fields that is not empty."""
     found = (metadata[name] for name in names if metadata.get(name) not in (None, ""))
     return next(map(str, found), None)
 
@@ -255,9 +254,9 @@ COLUMNS = (
 
 
 def read_runs(path: str | Path) -> Runs:
-    """The runs of a table as CSV, JSON lines or Parquet; whatever does not fit is named."""
+    """Read a table of runs from CSV, JSON lines or Parquet; errors name the line and column."""
     path = Path(path)
-    # A key that is left out of a JSON object says the same as null.
+    # In JSON, an absent key means null.
     needed = COLUMNS[:-1] if path.suffix == ".jsonl" else COLUMNS
     runs: list[Run] = []
     lines: dict[tuple[str, str, int], int] = {}
@@ -313,9 +312,9 @@ def _text(cells: Mapping[str, Any], column: str) -> str:
     return str(cell).strip()
 
 
-# What a blank cell of the column should have been; most people mean one of two things.
+# What to write instead of a blank cell.
 _BLANK_ADVICE = {
-    "collapsed_turns": "give 0 for a run that never collapsed, or leave out a run without verdict",
+    "collapsed_turns": "give 0 for a run that never collapsed, or drop a run without a verdict",
     "first_collapse_turn": "leave the cell blank for a run that never collapsed",
 }
 
@@ -333,7 +332,7 @@ def _whole(cells: Mapping[str, Any], column: str) -> int:
 
 
 def _episodes(cells: Mapping[str, Any], column: str) -> tuple[Episode, ...]:
-    """Spans of collapsed turns, as an export writes them."""
+    """Parse spans of collapsed turns, as an export writes them."""
     cell = cells[column]
     try:
         spans = json.loads(cell) if isinstance(cell, str) else cell
@@ -348,7 +347,7 @@ def _quote(cell: Any) -> str:
 
 
 def _check(run: Run) -> None:
-    """Refuse a row whose numbers contradict each other."""
+    """Reject a row whose numbers contradict each other."""
     turns, collapsed, first = run.total_turns, run.collapsed_turns, run.first_collapse_turn
     if turns < 1:
         raise InputError(f"column total_turns is {turns}; a run has at least one turn")

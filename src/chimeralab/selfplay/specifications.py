@@ -1,4 +1,4 @@
-"""A specification curve: the primary contrast under every detector one could have declared."""
+"""Specification curves: a contrast under every detector that could have been declared."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,12 +37,12 @@ from chimeralab.stats.intervals import Interval
 Marks = NDArray[np.bool_]
 
 
-# Settings as columns, one row a detector.
+# Settings as columns, one row per detector.
 SettingColumns = Mapping[str, NDArray[Any]]
 
 
 def stack_settings(detectors: Sequence[LockedRule]) -> SettingColumns:
-    """Line the detectors up."""
+    """Stack the settings of detectors into columns."""
     numbers = ("s1", "s2", "d1", "d2", "window")
     readings = {
         "breaks": ("empty", "break"),
@@ -79,7 +79,7 @@ def mark_turns(measured: MeasuredConversation, settings: SettingColumns) -> Mark
 
 
 def _find_sustained(flags: Marks, settings: SettingColumns) -> Marks:
-    """Turns in a run of flags that is long enough: so far, or in all for those who look back."""
+    """Turns in a long enough run of flags: so far, or in total for retroactive marking."""
     so_far = np.zeros(flags.shape, dtype=np.intp)
     run = np.zeros(len(flags), dtype=np.intp)
     for turn in range(flags.shape[1]):
@@ -95,15 +95,15 @@ def _find_sustained(flags: Marks, settings: SettingColumns) -> Marks:
 Counts = NDArray[np.int32]
 
 
-# A conversation as it is, and without its turns that hold no word.
+# A conversation with all turns, and without its blank turns.
 MeasuredTwice = tuple[MeasuredConversation, MeasuredConversation]
 
 
 class Tallies(NamedTuple):
-    """What each detector (columns) found in each conversation (rows); no verdict is -1.
+    """Counts by conversation (rows) and detector (columns); -1 without a verdict.
 
-    ``cells`` counts the cells of the grid that are the same detector; ``first`` is 0 where nothing
-    collapsed.
+    ``cells`` maps each detector to its number of equivalent grid cells; ``first`` is 0 without a
+    collapse.
     """
 
     cells: Mapping[LockedRule, int]
@@ -119,7 +119,7 @@ class Tallies(NamedTuple):
         return [None if collapsed < 0 else collapsed / turns for collapsed, turns in pairs]
 
     def table(self, detector: LockedRule) -> Runs | None:
-        """The runs as one detector has them; None when it has a verdict on none."""
+        """The table of runs by one detector; None without any verdict."""
         column = list(self.cells).index(detector)
         counts = (part[:, column].tolist() for part in (self.turns, self.collapsed, self.first))
         rows = [
@@ -137,7 +137,7 @@ class Tallies(NamedTuple):
 
 
 def list_detectors(declared: LockedRule = LOCKED) -> dict[LockedRule, int]:
-    """Every distinct detector of the grid under every reading, and how many cells are equal to it.
+    """List the distinct detectors of the grid, with their numbers of equivalent cells.
 
     >>> detectors = list_detectors()
     >>> len(detectors), sum(detectors.values())
@@ -151,7 +151,7 @@ def list_detectors(declared: LockedRule = LOCKED) -> dict[LockedRule, int]:
 
 
 def canonicalise(detector: LockedRule) -> LockedRule:
-    """The detector as the grid names those that must agree with it."""
+    """The representative of all detectors that must agree with this one."""
     (plain,) = distinct([detector])
     return plain
 
@@ -162,7 +162,7 @@ def measure_all(
     encoder: Encoder,
     speaker: str | None = None,
 ) -> Iterator[MeasuredTwice]:
-    """Similarities exact enough for every detector; most conversations have no turn to skip."""
+    """Measure similarities that are exact near the thresholds of every detector."""
     cutoffs = all_cutoffs(detectors)
     for measured in measure(trajectories, encoder, cutoffs, speaker=speaker):
         if measured.blank.any():
@@ -176,11 +176,11 @@ def measure_all(
 def load_similarities(
     detections: Iterable[Detection], trajectories: Iterable[Trajectory], declared: LockedRule
 ) -> Iterator[MeasuredTwice]:
-    """Conversations with their stored similarities, ready for other detectors without encoding.
+    """Load stored similarities, so that other detectors need no encoding.
 
-    Near the thresholds of the declared detector they are exact; near those of others they are as
-    exact as the encoder's fast vectors. Conversations with blank turns are measured again, with and
-    without them, since detectors differ in what they do about these.
+    They are exact near the thresholds of the declared detector, and elsewhere as precise as the
+    encoder's fast vectors. Conversations with blank turns are measured again, with and without
+    these, because detectors differ in how they treat them.
     """
     traces = {detection.id: detection.trace for detection in detections}
     for trajectory in trajectories:
@@ -204,13 +204,13 @@ def judge_with_all(
     declared: LockedRule = LOCKED,
     speaker: str | None = None,
 ) -> Tallies:
-    """Judge every conversation with every detector; similarities are measured once for all."""
+    """Judge every conversation with every detector; similarities are measured once."""
     cells = list_detectors(declared)
     return tally(measure_all(trajectories, list(cells), encoder, speaker), cells)
 
 
 def tally(series: Iterable[MeasuredTwice], cells: Mapping[LockedRule, int]) -> Tallies:
-    """Count what every detector finds in conversations that are measured."""
+    """Count what every detector finds in measured conversations."""
     detectors = list(cells)
     skips = np.array([detector.empty == "skip" for detector in detectors])
     settings = stack_settings(detectors)
@@ -239,10 +239,9 @@ def _count_turns(marks: Marks, detectors: Sequence[LockedRule]) -> Counts:
 
 @dataclass(frozen=True, slots=True)
 class Specification(Record):
-    """One detector and what it makes of the contrast.
+    """The contrast under one detector.
 
-    ``cells`` counts the cells of the grid that are the same detector; ``declared`` marks the one
-    that the study uses.
+    ``cells`` counts the equivalent cells of the grid; ``declared`` marks the detector of the study.
     """
 
     settings: LockedRule
@@ -257,10 +256,10 @@ class Specification(Record):
 
 @dataclass(frozen=True, slots=True)
 class SpecificationCurve(Record):
-    """The contrast ``a`` minus ``b`` under every detector, from the smallest estimate on.
+    """The contrast ``a`` minus ``b`` under every detector, sorted by estimate.
 
     ``same_sign`` counts detectors that agree with the declared one on the direction, and
-    ``significant`` those of them with an interval that leaves out 0.
+    ``significant`` those of them with an interval that excludes 0.
     """
 
     a: str
@@ -286,19 +285,19 @@ def specification_curve(
     declared_detector: LockedRule,
     estimand: Estimand | None = None,
 ) -> SpecificationCurve:
-    """Ask for one contrast under every detector.
+    """Estimate one contrast under every detector.
 
-    ``estimand`` says what is measured, and of which runs; None takes the share of all of them.
+    ``estimand`` sets the measure and the runs; by default, the share over all of them.
     """
     if not found.rows:
         raise InputError("no conversation to judge")
-    # A number for each detector, equal for those that found the same everywhere.
+    # Detectors with the same outcomes get the same number.
     stacked = np.concatenate([found.turns, found.collapsed, found.first])
     outcomes = np.unique(stacked, axis=1, return_inverse=True)[1].ravel()
     plain, answers = canonicalise(declared_detector), {}
     specifications = []
     for column, (detector, cells) in enumerate(found.cells.items()):
-        # Detectors that found the same, at risk from the same turn on, have the same estimate.
+        # The same outcomes and turns at risk give the same estimate.
         key = (int(outcomes[column]), detector.first_turn_at_risk)
         if key not in answers:
             answers[key] = _ask(found.table(detector), weights, settings, estimand)
@@ -330,7 +329,7 @@ def specification_curve(
 def _ask(
     runs: Runs | None, weights: Weights, settings: Settings, estimand: Estimand | None
 ) -> tuple[Any, ...]:
-    """Under one detector: runs, estimate, interval, p, and the reason why there is none."""
+    """Runs, estimate, interval, p and reason under one detector."""
     if runs is None:
         return 0, None, None, None, "no conversation is long enough for a verdict"
     if estimand:

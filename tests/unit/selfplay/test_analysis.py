@@ -139,7 +139,7 @@ def test_asking_for_a_weighted_contrast_changes_no_other_number(make_runs) -> No
     asked = replace(QUICK, contrasts=(WeightedContrast("x", whole="B", parts=("A",)),))
     with_it, without = analyse(runs, asked), analyse(runs, QUICK)
     assert with_it.contrasts == without.contrasts
-    assert with_it.weighted[0].estimate == without.contrasts[0].estimate
+    assert with_it.weighted_contrasts[0].estimate == without.contrasts[0].estimate
 
 
 def test_the_horizon_is_what_every_condition_was_followed_to(make_runs) -> None:

@@ -53,7 +53,7 @@ def test_a_comparison_has_one_row_one_sign_and_one_p(runs):
         "cool − voices (primary)",
         "warm − voices",
     ]
-    everywhere = [*found.primary, *found.weighted, *found.contrasts]
+    everywhere = [*found.primary, *found.weighted_contrasts, *found.contrasts]
     for row in rows:
         same = {each.p_holm for each in everywhere if key_of(each) == key_of(row)}
         assert same == {row.p_holm}

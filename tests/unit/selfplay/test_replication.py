@@ -84,7 +84,7 @@ def test_what_can_not_be_matched_is_refused(make_runs, match, message) -> None:
 
 
 def test_two_conditions_can_not_stand_for_one(make_runs) -> None:
-    with pytest.raises(InputError, match="two conditions of test would stand for 'A'"):
+    with pytest.raises(InputError, match="two conditions of test would be matched with 'A'"):
         compare(make_runs(rows()), make_runs(rows()), QUICK, match={"A": "B"})
 
 

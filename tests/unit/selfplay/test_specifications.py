@@ -7,6 +7,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.records import Trajectory, Turn
 from chimeralab.detection.locked import LOCKED, LockedRule
 from chimeralab.detection.measure import MeasuredConversation
+from chimeralab.selfplay.analysis import primary_contrasts
 from chimeralab.selfplay.outcomes import (
     EXPLORATORY,
     Estimand,
@@ -14,7 +15,6 @@ from chimeralab.selfplay.outcomes import (
     Settings,
     WeightedContrast,
 )
-from chimeralab.selfplay.robustness import primary_contrasts
 from chimeralab.selfplay.specifications import (
     MeasuredTwice,
     canonicalise,

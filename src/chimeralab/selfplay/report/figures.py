@@ -126,7 +126,7 @@ def naive_interval(each: Effect, runs: Runs, analysis: Analysis) -> Interval | N
 
 def stability_figure(analysis: Analysis) -> tuple[str, Figure] | None:
     """For how many prompts and buckets the order of the conditions holds, in words and drawn."""
-    units = list(_ranked_units(analysis))
+    units = list(_count_units(analysis))
     if not units or units[0][0] != "prompt":
         return None
     rows = [
@@ -143,7 +143,7 @@ def stability_figure(analysis: Analysis) -> tuple[str, Figure] | None:
     return sentences, figure
 
 
-def _ranked_units(analysis: Analysis) -> Iterator[tuple[str, RankCounts]]:
+def _count_units(analysis: Analysis) -> Iterator[tuple[str, RankCounts]]:
     found = analysis.rank_stability
     for noun, counts in (("prompt", found.by_seed), ("bucket", found.by_bucket)):
         if counts is not None and counts.total:

@@ -27,11 +27,10 @@ from chimeralab.report.table import (
     format_difference,
     format_estimate,
 )
-from chimeralab.selfplay.analysis import ONE_CONDITION, select
+from chimeralab.selfplay.analysis import ONE_CONDITION, primary_contrasts, select
 from chimeralab.selfplay.conditions import ConditionSummary
 from chimeralab.selfplay.kind import analyse_runs
 from chimeralab.selfplay.outcomes import Measure, measure_name
-from chimeralab.selfplay.robustness import primary_contrasts
 from chimeralab.selfplay.runs import (
     TOO_SHORT,
     ExcludedRuns,

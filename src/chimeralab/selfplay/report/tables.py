@@ -50,7 +50,7 @@ def interpret(analysis: Analysis, words: ResultWords) -> list[str]:
         words=words,
         tested=tested,
         alike=[each for each in tested if (each.p_holm or 0) >= SIGNIFICANT],
-        undeclared=[each for each in analysis.weighted if key_of(each) not in declared],
+        undeclared=[each for each in analysis.weighted_contrasts if key_of(each) not in declared],
         ratios=[each.se_ratio for each in analysis.contrasts if each.se_ratio is not None],
         similar=bool(iccs) and min(iccs) > 0,
         collapsed=sum(each.collapsed_runs for each in analysis.after_onset.values()),
@@ -241,7 +241,7 @@ def at_risk(analysis: Analysis, words: ResultWords) -> Table:
     rows, raw = [], []
     for name, curve in analysis.curves.items():
         numbers = list(zip(curve.turns, curve.at_risk, strict=True))
-        # The runs at risk at a turn are those plural at the next change of the curve.
+        # The runs at risk at a turn are those counted at the next change of the curve.
         followed = (next((n for turn, n in numbers if turn >= tick), 0) for tick in ticks)
         rows.append([name, *(f"{n:,}" for n in followed)])
         absent = [None] * len(curve.turns)
