@@ -37,7 +37,7 @@ async def rate(page: Page) -> None:
         await sheet.locator(".reason").fill('=SUM(1), "quoted"')
 
 
-async def test_a_packet_rated_in_the_browser_comes_back_whole(
+async def test_a_packet_rated_in_the_browser_is_imported_completely(
     page: Page, packet: tuple[Path, PacketKey], address: str
 ) -> None:
     folder, key = packet
@@ -55,7 +55,7 @@ async def test_a_packet_rated_in_the_browser_comes_back_whole(
     assert ratings[0].reason == '\'=SUM(1), "quoted"'
 
 
-async def test_work_is_kept_when_the_page_is_opened_again(page: Page, address: str) -> None:
+async def test_work_is_restored_when_the_page_is_reopened(page: Page, address: str) -> None:
     await page.goto(address)
     await rate(page)
     again = await page.context.new_page()
@@ -80,7 +80,7 @@ async def test_the_page_fits_a_phone_and_can_be_read(browser: Browser, address: 
         assert await low_contrast(phone) == []
 
 
-async def test_the_turns_that_raters_name_are_numbered(page: Page, address: str) -> None:
+async def test_turns_of_a_packet_are_numbered(page: Page, address: str) -> None:
     await page.goto(address)
     marks = "lists => lists.map(list => getComputedStyle(list).listStyleType)"
     assert set(await page.locator(".sheet ol").evaluate_all(marks)) == {"decimal"}

@@ -129,7 +129,7 @@ async def test_a_reason_is_kept_while_it_is_typed(page: Page, host: Host) -> Non
     await expect(page.locator("#reason")).to_have_value("Same.")
 
 
-async def test_nothing_that_the_browser_of_a_rater_receives_tells_anything(
+async def test_nothing_sent_to_a_raters_browser_reveals_the_origin(
     page: Page, shared_host: Host
 ) -> None:
     await page.goto(shared_host.invite("blind"))
@@ -174,7 +174,7 @@ async def test_two_tabs_of_one_rater_lose_no_label(page: Page, shared_host: Host
     await expect(page.locator("#reason")).to_have_value("Later.")
 
 
-async def test_unsure_ones_are_come_back_to_by_a_key(page: Page, shared_host: Host) -> None:
+async def test_a_key_returns_to_unsure_conversations(page: Page, shared_host: Host) -> None:
     heading = page.locator("h1")
     await page.goto(shared_host.invite("unsure"))
     await page.goto(f"{shared_host.origin}/rate/3")
@@ -188,7 +188,7 @@ async def test_unsure_ones_are_come_back_to_by_a_key(page: Page, shared_host: Ho
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
-async def test_a_raters_pages_fit_and_shut_nobody_out(
+async def test_a_raters_pages_fit_and_are_accessible(
     browser: Browser, shared_host: Host, width: int
 ) -> None:
     link = shared_host.invite(f"screen of {width}")

@@ -64,7 +64,7 @@ def test_table_gives_the_published_panel(chimera: Callable[..., Any]) -> None:
     assert (ran.json["gate"]["declared"], ran.json["gate"]["passed"]) == (False, False)
 
 
-def test_people_are_told_why_kappa_is_low_and_what_pabak_hides(chimera: Callable[..., Any]) -> None:
+def test_low_kappa_and_pabak_are_explained(chimera: Callable[..., Any]) -> None:
     text = " ".join(chimera("audit", "--table", 157, 7, 6, 10).out.split())
     assert "167 of 180 items (92.8 %)" in text
     assert "Kappa is low although agreement is high" in text
@@ -112,7 +112,7 @@ def test_json_lines_are_read_like_csv(
         (("--threshold", 80), 2),
     ],
 )
-def test_exit_code_tells_whether_the_gate_was_met(
+def test_exit_code_says_whether_the_gate_was_met(
     chimera: Callable[..., Any], options: tuple[object, ...], code: int
 ) -> None:
     assert chimera("audit", "--table", 157, 7, 6, 10, *options).code == code
@@ -178,7 +178,7 @@ def test_clusters_of_like_items_widen_the_interval(
         ([r | {"weight": -1} for r in rate("a", x=1, y=1)], "all must be positive"),
     ],
 )  # fmt: skip
-def test_bad_ratings_are_refused_with_the_place_and_nothing_is_written(
+def test_bad_ratings_are_rejected_with_their_place_and_nothing_is_written(
     chimera: Callable[..., Any], tmp_path: Path, rows: list[dict[str, object]], message: str
 ) -> None:
     path = write_rows(tmp_path / "r.csv", rows)
@@ -198,7 +198,7 @@ def test_bad_ratings_are_refused_with_the_place_and_nothing_is_written(
         ("item,rater,label\na,x,1,9\n", "4 cells under 3 column names"),
     ],
 )
-def test_bad_files_are_refused(
+def test_bad_rating_files_are_rejected(
     chimera: Callable[..., Any], tmp_path: Path, content: str, message: str
 ) -> None:
     path = tmp_path / "ratings"
@@ -212,7 +212,7 @@ def test_bad_files_are_refused(
     "arguments",
     [(), ("--table", 1, 2, 3), ("--table", -1, 2, 3, 4), ("--table", 0, 0, 0, 0), ("nowhere.csv",)],
 )
-def test_bad_arguments_are_refused(
+def test_bad_audit_arguments_are_rejected(
     chimera: Callable[..., Any], arguments: tuple[object, ...]
 ) -> None:
     assert chimera("audit", *arguments).code == 2
@@ -227,7 +227,7 @@ def test_semicolons_and_a_byte_order_mark_are_read(
     assert chimera("audit", path, "--json").json["n_valid"] == 3
 
 
-def test_record_holds_verdict_figures_disagreements_and_consequence(
+def test_record_contains_verdict_figures_disagreements_and_consequence(
     chimera: Callable[..., Any], study: Path, tmp_path: Path
 ) -> None:
     rows = [row | {"reason": f"turns 3 to 5 | {row['rater']}"} for row in study_rows()]
@@ -249,7 +249,9 @@ def test_record_holds_verdict_figures_disagreements_and_consequence(
     assert (again.code, "already exists" in again.err) == (2, True)
 
 
-def test_record_names_no_changed_rubric(chimera: Callable[..., Any], tmp_path: Path) -> None:
+def test_record_with_a_changed_rubric_is_rejected(
+    chimera: Callable[..., Any], tmp_path: Path
+) -> None:
     rubric = tmp_path / "own.toml"
     rubric.write_bytes(BUILT_IN.read_bytes() + b"\n")
     lock_path(rubric).write_bytes(lock_path(BUILT_IN).read_bytes())
@@ -286,7 +288,7 @@ def test_plan_gives_the_published_numbers_of_items(chimera: Callable[..., Any]) 
 
 
 @pytest.mark.parametrize(("kappa", "prevalence"), [(0.7, 0.5), (0.9, 1.5), (1.2, 0.5)])
-def test_impossible_plans_are_refused(
+def test_impossible_rating_plans_are_rejected(
     chimera: Callable[..., Any], kappa: float, prevalence: float
 ) -> None:
     assert chimera("plan-ratings", "--kappa", kappa, "--prevalence", prevalence).code == 2

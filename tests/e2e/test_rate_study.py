@@ -64,7 +64,7 @@ def test_raters_that_agree_meet_the_gate(chimera: Chimera, make_rated: Callable[
     assert (again.code, again.out) == (0, ran.out)
 
 
-def test_raters_that_differ_fail_the_gate_and_fix_what_may_be_said(
+def test_raters_that_disagree_fail_the_gate_and_limit_claims(
     chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
     study = make_rated(judge("contrary"), steps=BOTH)
@@ -78,7 +78,7 @@ def test_raters_that_differ_fail_the_gate_and_fix_what_may_be_said(
     assert chimera("audit", study).code == 1
 
 
-def test_labels_that_come_after_the_verdict_do_not_change_it(
+def test_labels_changed_after_the_verdict_do_not_change_it(
     chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
     study = make_rated(steps=BOTH)
@@ -230,7 +230,7 @@ def test_a_study_is_audited_as_its_plan_says(
     assert "declared in its plan: leave out --threshold" in ran.err
 
 
-def test_a_second_attempt_has_its_own_sample_and_moves_the_first_record_aside(
+def test_a_second_attempt_has_its_own_sample_and_archives_the_first_record(
     chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
     twice = ('raters = ["rules", "judge"]', 'raters = ["rules", "judge"]\nsample = 4\nattempts = 2')
@@ -247,7 +247,7 @@ def test_a_second_attempt_has_its_own_sample_and_moves_the_first_record_aside(
     assert "allows 2 attempts" in ran.err
 
 
-def test_calibration_may_be_compared_as_often_as_one_likes(
+def test_calibration_samples_can_be_audited_repeatedly(
     chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
     study = make_rated(steps=BOTH)
@@ -260,7 +260,7 @@ def test_calibration_may_be_compared_as_often_as_one_likes(
     assert "is a gate's sample" in chimera("audit", study, "--only", "gate-1").err
 
 
-def test_without_a_declared_gate_raters_are_compared_and_nothing_is_fixed(
+def test_without_a_declared_gate_raters_are_only_compared(
     chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
     study = make_rated("[gate]\n", steps=("rate rules",))

@@ -158,7 +158,7 @@ def test_paraphrased_template_loop_is_decided_by_the_second_step(turns: list[str
 
 
 @pytest.mark.parametrize("turns", SHORT_FORM)
-def test_short_utterance_that_is_no_verbatim_block_is_decided_by_the_third_step(
+def test_short_utterance_that_is_not_verbatim_is_decided_by_the_third_step(
     turns: list[str],
 ) -> None:
     rating = rate_by_rules(Item("x", tuple(turns)), RUBRIC)
@@ -166,7 +166,7 @@ def test_short_utterance_that_is_no_verbatim_block_is_decided_by_the_third_step(
 
 
 @pytest.mark.parametrize("turns", NOT_COLLAPSE.values(), ids=NOT_COLLAPSE)
-def test_what_is_no_loop_is_labelled_0(turns: list[str]) -> None:
+def test_conversations_without_a_loop_are_labelled_0(turns: list[str]) -> None:
     rating = rate_by_rules(Item("x", tuple(turns)), RUBRIC)
     assert (rating.label, rating.step, rating.kinds) == (0, "default", ())
 

@@ -104,24 +104,24 @@ def test_farewells_collapse_only_by_the_exact_utterance(farewells: list[str]) ->
 
 
 @given(some_lengths, st.sampled_from(["Step", "Day", "Part"]))
-def test_numbered_steps_with_new_content_are_no_loop(sizes: list[int], heading: str) -> None:
+def test_numbered_steps_with_new_content_are_not_a_loop(sizes: list[int], heading: str) -> None:
     turns = [f"**{heading} {n}:** {text}" for n, text in enumerate(unrelated(sizes), 1)]
     assert rate(turns).label == 0
 
 
 @given(some_lengths)
-def test_equal_turns_with_others_between_them_are_no_loop(sizes: list[int]) -> None:
+def test_equal_turns_with_others_between_them_are_not_a_loop(sizes: list[int]) -> None:
     turns = [BLOCK, *(text for other in unrelated(sizes) for text in (other, BLOCK))]
     assert rate(turns).label == 0
 
 
 @given(some_lengths)
-def test_pairs_with_recovery_are_no_loop(sizes: list[int]) -> None:
+def test_pairs_with_recovery_are_not_a_loop(sizes: list[int]) -> None:
     assert rate([text for text in unrelated(sizes) for _ in range(2)]).label == 0
 
 
 @given(st.integers(1, 25), st.integers(1, 25), st.integers(4, 12))
-def test_alternation_of_different_texts_is_noted_and_no_loop(
+def test_alternation_of_different_texts_is_noted_but_not_a_loop(
     one: int, other: int, count: int
 ) -> None:
     texts = unrelated([one, other])
@@ -143,14 +143,12 @@ def test_every_rating_names_turns_that_exist(turns: list[str]) -> None:
 
 
 @given(FEW, FEW)
-def test_going_on_never_takes_a_loop_back(turns: list[str], more: list[str]) -> None:
+def test_later_turns_never_undo_a_loop(turns: list[str], more: list[str]) -> None:
     assert rate(turns).label != 1 or rate(turns + more).label == 1
 
 
 @given(FEW, lengths)
-def test_what_came_before_moves_the_cited_turns_and_nothing_else(
-    turns: list[str], sizes: list[int]
-) -> None:
+def test_earlier_turns_only_shift_the_cited_turns(turns: list[str], sizes: list[int]) -> None:
     alone, later = rate(turns), rate(unrelated(sizes) + turns)
     if alone.label == 1:
         assert later.turns == tuple(turn + len(sizes) for turn in alone.turns)
@@ -160,7 +158,7 @@ def test_what_came_before_moves_the_cited_turns_and_nothing_else(
 
 
 @given(st.lists(st.one_of(st.text(max_size=40), st.sampled_from(["Ja.", "ja"])), max_size=12))
-def test_any_text_at_all_gets_one_label_and_one_sentence(turns: list[str]) -> None:
+def test_any_text_gets_one_label_and_one_sentence(turns: list[str]) -> None:
     rating = rate(turns)
     assert rating.label in {0, 1} or not turns
     assert rating.reason.endswith(".")

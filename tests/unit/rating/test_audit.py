@@ -21,7 +21,7 @@ def words(*counts: int) -> str:
     return " ".join(explain(audit(from_counts(Table2x2(*counts))).overall))
 
 
-def test_balanced_labels_need_no_excuse() -> None:
+def test_balanced_labels_get_no_explanation_of_low_kappa() -> None:
     text = words(45, 2, 3, 50)
     assert "why kappa is low" not in text
     assert "PABAK" not in text
@@ -31,16 +31,16 @@ def test_low_agreement_is_not_explained_away() -> None:
     assert "why kappa is low" not in words(30, 20, 20, 30)
 
 
-def test_undefined_kappa_is_said_to_be_so() -> None:
+def test_undefined_kappa_is_reported_as_undefined() -> None:
     assert "Kappa is undefined" in words(45, 0, 0, 0)
 
 
-def test_left_out_items_are_counted() -> None:
+def test_excluded_items_are_counted() -> None:
     table = LabelTable(("a", "b", "c"), {"x": (1, 0, None), "y": (1, 1, 1)})
     assert "1 of 3 items are excluded" in " ".join(explain(audit(table).overall))
 
 
-def test_raters_without_a_common_item_are_told_so() -> None:
+def test_raters_without_a_common_item_have_undefined_agreement() -> None:
     table = LabelTable(("a", "b"), {"x": (1, None), "y": (None, 1)})
     assert "no item carries a label of both raters" in " ".join(explain(audit(table).overall))
 
@@ -73,7 +73,7 @@ def test_stratum_that_one_rater_left_out_is_named_and_not_dropped() -> None:
     assert "rater 'y' gave no label" in result["unrated_strata"]["q"]
 
 
-def test_text_of_others_can_not_break_the_record(tmp_path) -> None:
+def test_hostile_text_is_escaped_in_the_record(tmp_path) -> None:
     evil = "</td>|\n# Verdict: passed <script>"
     table = LabelTable(("a", "b"), {"x": (1, 0), "y": (0, 0)}, {"x": (evil, ""), "y": ("", "")})
     write_record(tmp_path, audit(table))
@@ -82,7 +82,7 @@ def test_text_of_others_can_not_break_the_record(tmp_path) -> None:
     assert "<script>" not in page.replace("\\<script\\>", "")
 
 
-def test_ratings_of_several_raters_make_a_table() -> None:
+def test_ratings_of_several_raters_are_tabulated() -> None:
     ratings = [Rating("a", "x", 1, "r1"), Rating("b", "x", 0, ""), Rating("a", "y", None, "r2")]
     table = from_ratings(ratings, strata={"a": "p", "b": "q"})
     assert table.labels == {"x": (1, 0), "y": (None, None)}

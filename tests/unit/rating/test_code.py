@@ -16,7 +16,7 @@ from chimeralab.rating.wording import has_code, number_names, wording
         ("key = lambda pair: pair[0]\nuse(key)", "first = lambda p: p[0]\nuse(first)"),
     ],
 )
-def test_renamed_names_are_the_same_words(one: str, other: str) -> None:
+def test_renamed_variables_give_the_same_words(one: str, other: str) -> None:
     assert number_names(one) == number_names(other)
     assert wording(one).words == wording(other).words
 
@@ -30,7 +30,7 @@ def test_renamed_names_are_the_same_words(one: str, other: str) -> None:
         ("if x > y: stop(x)", "if x < y: stop(x)"),
     ],
 )
-def test_other_code_is_other_words_and_not_verbatim(one: str, other: str) -> None:
+def test_different_code_gives_different_words(one: str, other: str) -> None:
     assert number_names(one) != number_names(other)
     assert wording(one).key != wording(other).key
 
@@ -40,10 +40,10 @@ def test_other_code_is_other_words_and_not_verbatim(one: str, other: str) -> Non
     ["If you like (as I do): go!", "**Note:** 2 + 2 = 4", "For example, this: that.", "",
      "Class is over; return your books.", "Let us see (again)."],
 )  # fmt: skip
-def test_prose_is_no_code(text: str) -> None:
+def test_prose_is_not_detected_as_code(text: str) -> None:
     assert not has_code(text)
     assert number_names(text) is None
 
 
-def test_layout_of_code_is_dress() -> None:
+def test_layout_of_code_is_ignored() -> None:
     assert wording("let a = f(1);\nlet b = g(a);").key == wording("let a=f( 1 ); let b=g(a)").key

@@ -54,7 +54,7 @@ def test_perfect_agreement_on_few_items_does_not_pass_by_its_lower_bound() -> No
     assert not judge_gate(Gate(), perfect).passed
 
 
-def test_the_weakest_of_several_pairs_counts() -> None:
+def test_the_pair_that_agrees_least_decides() -> None:
     labels = {"x": [1, 1, 0, 0], "y": [1, 1, 0, 0], "z": [1, 0, 0, 1]}
     outcome = judge_gate(Gate(rule="point"), raters_panel(labels, rng=np.random.default_rng(1)))
     assert outcome.value == 0
@@ -79,7 +79,7 @@ MET = judge_gate(Gate(threshold=0.3), STUDY)
 BAR = ValidityBar(sensitivity=0.8, specificity=0.9)
 
 
-def test_raters_who_agree_make_labels_reliable_and_no_detector_valid() -> None:
+def test_agreement_of_raters_does_not_validate_the_detector() -> None:
     scope = MET.scope
     assert (scope.name, scope.words) == ("reliable", MARK)
     check_wording(scope.sentence, scope)
@@ -87,7 +87,7 @@ def test_raters_who_agree_make_labels_reliable_and_no_detector_valid() -> None:
         check_wording("A validated detector.", scope)
 
 
-def test_only_a_detector_that_agrees_with_raters_frees_every_word() -> None:
+def test_a_detector_that_agrees_with_raters_may_be_called_validated() -> None:
     agreed = ValidityOutcome(BAR, "lower_ci", True, "it reaches both")
     scope = replace(MET, validity=agreed).scope
     assert (scope.name, scope.words) == ("validated", FACT)
@@ -96,17 +96,17 @@ def test_only_a_detector_that_agrees_with_raters_frees_every_word() -> None:
     assert replace(judge_gate(Gate(), STUDY), validity=agreed).scope.name == "descriptive"
 
 
-def test_saying_that_nothing_is_validated_claims_nothing() -> None:
+def test_not_validated_is_not_a_claim() -> None:
     check_wording("The detector is not validated.", MET.scope)
 
 
 @pytest.mark.parametrize("values", [{}, {"sensitivity": 80.0}])
-def test_a_validity_that_nobody_can_reach_or_miss_is_refused(values: dict[str, float]) -> None:
+def test_validity_without_thresholds_or_out_of_range_is_rejected(values: dict[str, float]) -> None:
     with pytest.raises(InputError, match="sensitivity"):
         ValidityBar(**values)
 
 
 @pytest.mark.parametrize("threshold", [-1.5, 80])
-def test_threshold_outside_the_scale_is_refused(threshold: float) -> None:
+def test_threshold_outside_the_scale_is_rejected(threshold: float) -> None:
     with pytest.raises(InputError, match="between -1 and 1"):
         Gate(threshold=threshold)

@@ -32,7 +32,7 @@ def test_without_a_gate_claims_are_descriptive() -> None:
         ([1, 0, 1, 0, 1, 0], "passed", "reliable, not validated"),
     ],
 )
-def test_a_record_names_its_outcome_and_is_never_written_over(
+def test_a_record_names_its_outcome_and_is_never_overwritten(
     tmp_path: Path, second: list[Label], verdict: str, outcome: str
 ) -> None:
     found = audit(labels(ann=[1, 0, 1, 0, 1, 0], ben=second), Gate(rule="point"))

@@ -63,7 +63,7 @@ def test_a_packet_on_the_server_is_shuffled_masked_and_has_duplicates(service):
     assert "looping" not in shown
 
 
-def test_while_a_study_is_run_only_what_is_finished_is_rated(make_study: MakeStudy) -> None:
+def test_only_finished_conversations_of_a_running_study_are_rated(make_study: MakeStudy) -> None:
     study = make_study(PEOPLE_RATED, steps=DRAWN)
     with closing(sqlite3.connect(study.store_path)) as db, db:
         db.execute("DELETE FROM samples")
@@ -75,7 +75,7 @@ def test_while_a_study_is_run_only_what_is_finished_is_rated(make_study: MakeStu
     assert going_on not in shown
 
 
-def test_who_is_invited_again_keeps_their_work_under_a_new_link(service):
+def test_inviting_again_replaces_the_link_and_keeps_the_work(service):
     old = service.invite("ann")
     ann = service.find_invitation(old)
     sheet = next(iter(service.session(ann).sheets))
@@ -93,7 +93,7 @@ def test_no_token_is_stored(service):
     assert token.encode() not in service.study.store_path.read_bytes()
 
 
-def test_drafts_are_no_ratings_until_they_are_handed_in(service):
+def test_drafts_become_ratings_only_when_handed_in(service):
     ann = invite(service, "ann")
     rate_all(service, ann)
     assert load_ratings(service.study, "human:ann") == {}
@@ -111,7 +111,7 @@ def test_drafts_are_no_ratings_until_they_are_handed_in(service):
         service.invite("ann")
 
 
-def test_undo_takes_back_one_label_with_its_turns_and_reason(service):
+def test_undo_removes_one_label_with_its_turns_and_reason(service):
     ann = invite(service, "ann")
     one, two, *_ = service.session(ann).sheets
     service.save(ann, DraftRating(one, "0"))
@@ -123,7 +123,7 @@ def test_undo_takes_back_one_label_with_its_turns_and_reason(service):
     assert (service.undo(ann), service.undo(ann)) == (one, None)
 
 
-def test_what_is_kept_without_a_label_never_takes_one_away(service):
+def test_saving_without_a_label_keeps_the_earlier_label(service):
     ann = invite(service, "ann")
     sheet = next(iter(service.session(ann).sheets))
     service.save(ann, DraftRating(sheet, "1"))
@@ -131,7 +131,7 @@ def test_what_is_kept_without_a_label_never_takes_one_away(service):
     assert service.drafts(ann) == {sheet: DraftRating(sheet, "1", "2", "Late.")}
 
 
-def test_an_unsure_label_counts_as_none_and_an_open_one_is_named(service):
+def test_unsure_counts_as_none_and_unlabelled_sheets_are_named(service):
     ann = invite(service, "ann")
     first, *others = service.session(ann).sheets
     for name in others:
@@ -142,7 +142,7 @@ def test_an_unsure_label_counts_as_none_and_an_open_one_is_named(service):
     assert service.hand_in(ann)[:2] == (6, 5)
 
 
-def test_training_is_kept_and_never_counts(service):
+def test_training_labels_are_stored_but_never_counted(service):
     ann = invite(service, "ann")
     for name in list_training_sheets(service.session(ann).rubric):
         service.save(ann, DraftRating(name, "1"))
@@ -160,7 +160,7 @@ def test_training_is_kept_and_never_counts(service):
         (DraftRating("", "1", "", "x" * 2001), "at most 2,000 characters"),
     ],
 )
-def test_what_can_not_be_meant_is_refused(service, draft, complaint):
+def test_invalid_drafts_are_rejected(service, draft, complaint):
     ann = invite(service, "ann")
     sheet = draft.sheet or next(iter(service.session(ann).sheets))
     with pytest.raises(InputError, match=complaint):
@@ -168,7 +168,7 @@ def test_what_can_not_be_meant_is_refused(service, draft, complaint):
     assert service.drafts(ann) == {}
 
 
-def test_the_gate_is_decided_once_when_the_last_one_hands_in(service):
+def test_the_gate_is_decided_when_the_last_rater_hands_in(service):
     ann, bob = invite(service, "ann"), invite(service, "bob")
     rate_all(service, ann)
     rate_all(service, bob)
@@ -181,7 +181,7 @@ def test_the_gate_is_decided_once_when_the_last_one_hands_in(service):
     assert verify_study(Study(service.study.path)).findings == ()
 
 
-def test_a_third_person_settles_what_two_differ_on_without_their_names(service):
+def test_a_third_person_adjudicates_disagreements_without_seeing_names(service):
     ann, bob = invite(service, "ann"), invite(service, "bob")
     rate_all(service, ann, reason="Ann is sure.")
     rate_all(service, bob, lambda sheet: "0", reason="Bob sees progress.")
@@ -215,7 +215,7 @@ def test_a_third_person_settles_what_two_differ_on_without_their_names(service):
     assert "adjudication" in str(found)
 
 
-def test_a_copy_for_others_has_neither_links_nor_drafts(service, tmp_path):
+def test_an_exported_copy_has_no_links_or_drafts(service, tmp_path):
     ann = invite(service, "ann")
     service.save(
         ann, DraftRating(next(iter(service.session(ann).sheets)), "1", "", "My first thought.")
@@ -228,10 +228,10 @@ def test_a_copy_for_others_has_neither_links_nor_drafts(service, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "human:", "x" * 61, "a\nb"])
-def test_a_rater_has_a_name_that_can_be_printed(name):
+def test_unprintable_rater_names_are_rejected(name):
     with pytest.raises(InputError, match="invalid rater name"):
         normalize_rater_name(name)
 
 
-def test_turns_are_written_as_people_write_them():
+def test_turns_are_formatted_as_ranges():
     assert format_turns([7, 4, 5, 6, 9, 9]) == "4-7, 9"

@@ -66,7 +66,7 @@ def refusal(packet: tuple[Path, PacketKey]) -> str:
     return str(caught.value)
 
 
-def test_a_packet_tells_nothing_about_condition_or_model(packet: tuple[Path, PacketKey]) -> None:
+def test_a_packet_reveals_neither_condition_nor_model(packet: tuple[Path, PacketKey]) -> None:
     folder, _ = packet
     for path in folder.iterdir():
         text = path.read_text(encoding="utf-8").lower()
@@ -74,7 +74,7 @@ def test_a_packet_tells_nothing_about_condition_or_model(packet: tuple[Path, Pac
         assert "homo_a" not in text
 
 
-def test_a_packet_is_shuffled_and_some_items_come_twice_far_apart(
+def test_a_packet_is_shuffled_and_repeats_some_items_far_apart(
     packet: tuple[Path, PacketKey],
 ) -> None:
     _, key = packet
@@ -88,7 +88,7 @@ def test_a_packet_is_shuffled_and_some_items_come_twice_far_apart(
         assert second - first > 10
 
 
-def test_a_packet_keeps_which_items_got_the_same_label_again(
+def test_import_reports_retest_agreement_of_duplicates(
     packet: tuple[Path, PacketKey],
 ) -> None:
     folder, key = packet
@@ -100,7 +100,7 @@ def test_a_packet_keeps_which_items_got_the_same_label_again(
     assert again == {twice[0].item: False, twice[1].item: None, twice[2].item: True}
 
 
-def test_texts_are_escaped_and_only_our_script_may_run(packet: tuple[Path, PacketKey]) -> None:
+def test_texts_are_escaped_and_no_other_script_can_run(packet: tuple[Path, PacketKey]) -> None:
     page = (packet[0] / PAGE).read_text(encoding="utf-8")
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
@@ -108,7 +108,7 @@ def test_texts_are_escaped_and_only_our_script_may_run(packet: tuple[Path, Packe
     assert page.count("<script>") == 1
 
 
-def test_the_page_holds_the_whole_rubric(packet: tuple[Path, PacketKey]) -> None:
+def test_the_page_contains_the_whole_rubric(packet: tuple[Path, PacketKey]) -> None:
     page = (packet[0] / PAGE).read_text(encoding="utf-8")
     for text in (*RUBRIC.donts, *RUBRIC.dos, *(step.question for step in RUBRIC.steps)):
         assert text.replace("'", "&#39;") in page
@@ -120,7 +120,7 @@ def test_the_same_seed_makes_the_same_packet(tmp_path: Path) -> None:
     assert export_packet(tmp_path / "c", ITEMS, RUBRIC, seed=4) != one
 
 
-def test_checks_survive_a_spreadsheet_and_do_not_give_duplicates_away(
+def test_checksums_survive_a_spreadsheet_and_hide_duplicates(
     packet: tuple[Path, PacketKey],
 ) -> None:
     checks = [entry.check for entry in packet[1].entries]
@@ -128,7 +128,7 @@ def test_checks_survive_a_spreadsheet_and_do_not_give_duplicates_away(
     assert len(set(checks)) == len(checks)
 
 
-def test_a_filled_packet_comes_back_with_labels_turns_and_retest(
+def test_a_filled_packet_is_imported_with_labels_turns_and_retest(
     packet: tuple[Path, PacketKey],
 ) -> None:
     fill(packet[0] / SHEET, label="1", turns="1 - 3", reason="Turns 1 to 3.")
@@ -158,14 +158,14 @@ def test_a_blank_label_is_none_and_counted(packet: tuple[Path, PacketKey]) -> No
         ({"label": "1", "turns": "first three"}, "write them like 4-7"),
     ],
 )
-def test_a_wrongly_filled_packet_is_refused(
+def test_a_wrongly_filled_packet_is_rejected(
     packet: tuple[Path, PacketKey], cells: dict[str, str], message: str
 ) -> None:
     fill(packet[0] / SHEET, **cells)
     assert message in refusal(packet)
 
 
-def test_a_row_that_is_missing_or_comes_twice_is_refused(packet: tuple[Path, PacketKey]) -> None:
+def test_missing_and_duplicate_rows_are_rejected(packet: tuple[Path, PacketKey]) -> None:
     rows = fill(packet[0] / SHEET, label="0")
     write(packet[0] / SHEET, rows[1:])
     assert "is missing" in refusal(packet)
@@ -173,14 +173,14 @@ def test_a_row_that_is_missing_or_comes_twice_is_refused(packet: tuple[Path, Pac
     assert "occurs twice" in refusal(packet)
 
 
-def test_an_edited_page_is_refused(packet: tuple[Path, PacketKey]) -> None:
+def test_an_edited_page_is_rejected(packet: tuple[Path, PacketKey]) -> None:
     fill(packet[0] / SHEET, label="0")
     page = packet[0] / PAGE
     page.write_text(page.read_text(encoding="utf-8").replace("Well.", "Well!"), encoding="utf-8")
     assert "was edited" in refusal(packet)
 
 
-def test_an_item_whose_text_changed_since_is_refused(packet: tuple[Path, PacketKey]) -> None:
+def test_an_item_whose_text_has_changed_is_rejected(packet: tuple[Path, PacketKey]) -> None:
     folder, key = packet
     fill(folder / SHEET, label="0")
     changed = BY_ID | {ITEMS[5].id: Item(ITEMS[5].id, ("Other words.",))}
@@ -190,7 +190,7 @@ def test_an_item_whose_text_changed_since_is_refused(packet: tuple[Path, PacketK
         import_packet(folder / SHEET, key, {}, RUBRIC, "ann")
 
 
-def test_another_rubric_is_refused(packet: tuple[Path, PacketKey]) -> None:
+def test_another_rubric_is_rejected(packet: tuple[Path, PacketKey]) -> None:
     folder, key = packet
     other = parse_rubric(BUILT_IN.read_bytes() + b"\n", "other")
     with pytest.raises(InputError, match="made with another rubric"):
@@ -198,11 +198,11 @@ def test_another_rubric_is_refused(packet: tuple[Path, PacketKey]) -> None:
     assert lock_path(BUILT_IN).exists()
 
 
-def test_the_key_can_be_kept_and_read_again(packet: tuple[Path, PacketKey]) -> None:
+def test_a_key_survives_serialisation(packet: tuple[Path, PacketKey]) -> None:
     assert PacketKey.of(json.loads(json.dumps(packet[1].as_dict()))) == packet[1]
 
 
-def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_empty_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(InputError, match="is not empty"):
         export_packet(tmp_path, ITEMS, RUBRIC, **PLAN)
@@ -214,7 +214,7 @@ def test_a_packet_of_one_or_of_odd_text_can_be_made(tmp_path: Path) -> None:
     assert len(key.entries) == 1
 
 
-def test_what_turns_the_writing_around_is_shown_by_its_name(tmp_path: Path) -> None:
+def test_bidirectional_control_characters_are_shown_by_name(tmp_path: Path) -> None:
     turning = "\u202e\u202d\u2066\u2067\u2069\u200f\u061c"
     export_packet(tmp_path / "p", [Item("x", (f"safe{turning}elif", "b", "c"))], RUBRIC, **PLAN)
     page = (tmp_path / "p" / PAGE).read_text(encoding="utf-8")

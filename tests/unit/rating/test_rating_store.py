@@ -46,20 +46,20 @@ def test_a_model_of_the_plan_rates_and_its_repairs_are_kept(make_study):
     assert attempts[0].answer.startswith("Here you are")
 
 
-def test_an_answer_that_is_never_usable_is_a_null_that_stays(make_study):
+def test_an_answer_that_is_never_usable_is_stored_as_null(make_study):
     study = make_study(RATED, judge("babbling"), steps=DONE)
     done = rate_study(study, "judge")
     assert (done.newly_rated, done.tally["nulls"], done.tally["unreadable"]) == (16, 16, 48)
     assert rate_study(study, "judge").newly_rated == 0
 
 
-def test_a_model_that_was_out_of_reach_is_asked_another_time(make_study):
+def test_an_unreachable_model_is_asked_again_later(make_study):
     study = make_study(RATED, judge("down"), steps=DONE)
     done = rate_study(study, "judge")
     assert (done.newly_rated, done.unanswered, done.tally["items"]) == (0, 16, 0)
 
 
-def test_other_settings_are_another_rater(make_study):
+def test_other_settings_make_another_rater(make_study):
     study = make_study(RATED, steps=DONE)
     rate_study(study, "judge")
     other = make_study(RATED, "[raters]\nretries = 0\n")
@@ -80,7 +80,7 @@ def test_an_unknown_rater_is_named_with_the_choices(make_study):
         ("human:ann", "a person, is given a packet"),
     ],
 )
-def test_a_rater_says_what_it_is_and_what_it_takes(make_study, name, facts):
+def test_a_rater_describes_its_kind_and_needs(make_study, name, facts):
     served = '[models.served]\nuse = "openai"\nmodel = "m"\nbase_url = "http://x/v1"\n'
     study = make_study(RATED, served)
     who = find_rater(study, name)
@@ -88,7 +88,7 @@ def test_a_rater_says_what_it_is_and_what_it_takes(make_study, name, facts):
     assert who.name == name
 
 
-def test_samples_share_no_conversation_and_come_back_the_same(make_study):
+def test_samples_are_disjoint_and_reproducible(make_study):
     study = make_study(RATED, steps=DONE)
     trained = draw(study, "calibration", 8, seed=1)
     gate = draw(study, "gate", 6, seed=1)
@@ -128,7 +128,7 @@ def test_a_gate_sample_is_as_large_as_the_plan_says(make_study):
         draw(make_study(RATED, steps=DONE), "gate", 5, seed=1)
 
 
-def test_a_gate_sample_waits_for_the_last_conversation(make_study):
+def test_a_gate_sample_is_drawn_when_all_conversations_are_finished(make_study):
     study = make_study(RATED, steps=DONE)
     database = sqlite3.connect(study.store_path)
     with database:
@@ -144,7 +144,7 @@ DRAFTED = RATED | {"mine.toml": DRAFT}
 OWN_RUBRIC = '[rubric]\nfile = "mine.toml"\n'
 
 
-def test_a_gate_is_not_decided_with_a_draft(make_study):
+def test_a_gate_needs_a_locked_rubric(make_study):
     study = make_study(DRAFTED, OWN_RUBRIC, ("sample = 6\n", ""), steps=DONE)
     rate_study(study, "rules")
     rate_study(study, "judge")
@@ -153,7 +153,7 @@ def test_a_gate_is_not_decided_with_a_draft(make_study):
     assert load_samples(study) == []
 
 
-def test_an_audit_before_the_ratings_uses_nothing_up(make_study):
+def test_an_audit_without_all_ratings_does_not_use_the_sample(make_study):
     study = make_study(RATED, ("sample = 6\n", ""), steps=DONE)
     rate_study(study, "rules")
     with pytest.raises(InputError, match="judge has not rated 16 of the 16 conversations"):
@@ -177,7 +177,7 @@ def test_a_sample_can_be_balanced_on_the_verdict(make_study):
     assert [isinstance(each, Validity) for each in found.against.values()] == [True, True]
 
 
-def test_the_lock_holds_the_rubric(make_study):
+def test_the_lock_contains_the_rubric(make_study):
     study = make_study(DRAFTED, OWN_RUBRIC)
     locked = study.freeze().resolved["extras"]["rubric"]
     assert locked["version"] == "4.0"
@@ -198,13 +198,13 @@ def test_the_lock_holds_the_rubric(make_study):
         ('raters = ["rules", "a b"]', r"\[gate\] raters"),
     ],
 )
-def test_what_is_wrong_with_a_gate_is_named(make_study, new, complaint):
+def test_errors_in_a_gate_are_named(make_study, new, complaint):
     study = make_study(RATED, ('raters = ["rules", "judge"]', new))
     with pytest.raises(InputError, match=complaint):
         assert study.plan
 
 
-def test_a_rubric_that_the_plan_does_not_mean_is_refused(make_study):
+def test_a_rubric_with_another_version_or_hash_is_rejected(make_study):
     study = make_study(RATED, '[rubric]\nversion = "3.0"\n')
     with pytest.raises(InputError, match=r"\[rubric\] version = '3.0', but the rubric's is '4.0'"):
         assert study.plan
@@ -221,7 +221,7 @@ def fill(folder: Path, label: str = "0") -> Path:
     return sheet
 
 
-def test_a_packet_comes_back_as_the_ratings_of_a_person(make_study, tmp_path):
+def test_an_imported_packet_is_stored_as_ratings_of_a_person(make_study, tmp_path):
     study = make_study(RATED, steps=DONE)
     draw(study, "gate", 6, seed=1)
     export_study_packet(study, tmp_path / "packet", "gate-1", seed=5)
@@ -235,7 +235,7 @@ def test_a_packet_comes_back_as_the_ratings_of_a_person(make_study, tmp_path):
         import_study_packet(study, sheet, "human:ann")
 
 
-def test_a_packet_of_another_study_is_refused(make_study, tmp_path):
+def test_a_packet_of_another_study_is_rejected(make_study, tmp_path):
     study = make_study(RATED, steps=DONE)
     export_study_packet(study, tmp_path / "packet")
     sheet = fill(tmp_path / "packet")
@@ -260,7 +260,7 @@ def limited(**limits: float) -> tuple[str, str]:
     return "[run]\n", f"[run]\nconcurrency = 1\n{lines}"
 
 
-def test_a_model_that_rates_stops_when_the_cost_of_the_study_is_used_up(make_study):
+def test_a_model_stops_rating_at_the_cost_limit_of_the_study(make_study):
     study = make_study(RATED, *PRICED, limited(max_cost=0.035), steps=DONE)
     done = rate_study(study, "judge")
     assert (done.newly_rated, done.left, done.tally["items"]) == (4, 12, 4)
@@ -269,7 +269,7 @@ def test_a_model_that_rates_stops_when_the_cost_of_the_study_is_used_up(make_stu
     assert (again.newly_rated, again.left) == (0, 16 - 4)
 
 
-def test_a_rater_that_is_free_is_not_stopped_by_the_cost_of_others(make_study):
+def test_a_free_rater_is_not_stopped_by_the_cost_limit(make_study):
     study = make_study(RATED, *PRICED, limited(max_cost=0.005), steps=DONE)
     assert rate_study(study, "judge").left == 15
     assert rate_study(study, "rules").newly_rated == 16
@@ -283,7 +283,7 @@ def test_an_answer_of_unknown_cost_stops_a_rater_with_a_limit(make_study):
     assert "max_cost can't be enforced" in (done.stopped or "")
 
 
-def test_a_rater_stops_when_its_hours_are_used_up(make_study):
+def test_a_rater_stops_at_the_time_limit(make_study):
     study = make_study(RATED, limited(max_hours=1e-9))
     run_study(study, RunOptions(max_hours=1.0))
     done = rate_study(study, "judge")
@@ -291,7 +291,7 @@ def test_a_rater_stops_when_its_hours_are_used_up(make_study):
     assert "max_hours" in (done.stopped or "")
 
 
-def test_a_steady_rater_is_never_flipped_and_its_check_is_stored(make_study):
+def test_a_consistent_rater_is_never_flipped_and_its_check_is_stored(make_study):
     study = make_study(RATED, steps=DONE)
     check = check_rater(study, "judge")
     report = check.report
@@ -305,7 +305,7 @@ def test_a_steady_rater_is_never_flipped_and_its_check_is_stored(make_study):
     assert load_ratings(study, "judge") == {}
 
 
-def test_a_rater_that_obeys_what_it_reads_is_found_out(make_study):
+def test_a_rater_that_obeys_injected_orders_is_detected(make_study):
     study = make_study(RATED, judge("obedient"), steps=DONE)
     report = check_rater(study, "judge").report
     assert report is not None
@@ -314,7 +314,7 @@ def test_a_rater_that_obeys_what_it_reads_is_found_out(make_study):
     assert flips["pleads"] == (0, 0)
 
 
-def test_a_program_is_told_no_labels_and_a_person_is_not_attacked(make_study):
+def test_programs_have_no_position_check_and_people_are_not_attacked(make_study):
     study = make_study(RATED, steps=DONE)
     report = check_rater(study, "rules").report
     assert report is not None
@@ -324,14 +324,14 @@ def test_a_program_is_told_no_labels_and_a_person_is_not_attacked(make_study):
         check_rater(study, "human:ann")
 
 
-def test_a_check_stops_at_the_cost_of_the_study_and_what_it_cost_counts(make_study):
+def test_a_check_stops_at_the_cost_limit_and_its_cost_counts(make_study):
     study = make_study(RATED, *PRICED, limited(max_cost=0.055), steps=DONE)
     with pytest.raises(InputError, match="the check was stopped: max_cost"):
         check_rater(study, "judge")
     assert rate_study(study, "judge").newly_rated == 0
 
 
-def test_a_sample_bounds_what_a_check_asks(make_study):
+def test_a_check_can_be_limited_to_a_sample(make_study):
     study = make_study(RATED, steps=DONE)
     drawn = draw(study, "calibration", 4)
     assert len(check_rater(study, "judge", drawn.name).items) == 4

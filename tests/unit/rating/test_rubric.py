@@ -38,7 +38,7 @@ def refusal(path: Path) -> str:
     return str(caught.value)
 
 
-def test_built_in_rubric_is_locked_and_whole() -> None:
+def test_built_in_rubric_is_locked_and_complete() -> None:
     rubric = load_rubric()
     assert (rubric.state, rubric.adjacent_turns, rubric.short_words) == ("locked", 3, 15)
     assert [step.id for step in rubric.steps] == ["verbatim", "template", "short_form", "default"]
@@ -46,22 +46,22 @@ def test_built_in_rubric_is_locked_and_whole() -> None:
     assert len(rubric.examples) == 8
 
 
-def test_locked_rubric_that_changes_by_one_byte_is_refused(locked: Path) -> None:
+def test_locked_rubric_with_one_changed_byte_is_rejected(locked: Path) -> None:
     edited(locked, "When in doubt, answer 0.", "When in doubt, answer 0 ")
     assert "was changed after it was locked" in refusal(locked)
 
 
-def test_locked_rubric_can_not_be_called_a_draft_again(locked: Path) -> None:
+def test_locked_rubric_can_not_become_a_draft_again(locked: Path) -> None:
     edited(locked, 'state = "locked"', 'state = "draft"')
     assert "was changed after it was locked" in refusal(locked)
 
 
-def test_locked_rubric_without_its_lock_is_refused(locked: Path) -> None:
+def test_locked_rubric_without_its_lock_is_rejected(locked: Path) -> None:
     lock_path(locked).unlink()
     assert "own.lock is missing" in refusal(locked)
 
 
-def test_damaged_lock_is_refused(locked: Path) -> None:
+def test_damaged_lock_is_rejected(locked: Path) -> None:
     lock_path(locked).write_text("{", encoding="utf-8")
     assert "own.lock is damaged" in refusal(locked)
 
@@ -89,13 +89,13 @@ def test_draft_can_not_be_locked(calibrated: Path) -> None:
     assert not lock_path(calibrated).exists()
 
 
-def test_calibrated_rubric_must_say_what_reliability_it_reached(calibrated: Path) -> None:
+def test_calibrated_rubric_must_state_its_reliability(calibrated: Path) -> None:
     text = calibrated.read_text(encoding="utf-8")
     calibrated.write_text(text[: text.rindex("why_unmeasured")], encoding="utf-8")
     assert "must give the kappa" in refusal(calibrated)
 
 
-def test_present_version_must_stand_in_the_history_once(calibrated: Path) -> None:
+def test_current_version_must_be_in_the_history_once(calibrated: Path) -> None:
     edited(calibrated, 'version = "4.0"', 'version = "4.1"')
     assert "one entry for version 4.1" in refusal(calibrated)
 
@@ -109,7 +109,7 @@ def test_present_version_must_stand_in_the_history_once(calibrated: Path) -> Non
         ('version = "4.0"', "version = ", "TOML"),
     ],
 )
-def test_malformed_rubric_is_refused_by_the_place_of_the_fault(
+def test_malformed_rubric_is_rejected_with_the_place_of_the_error(
     calibrated: Path, old: str, new: str, place: str
 ) -> None:
     assert place in refusal(edited(calibrated, old, new))
@@ -124,7 +124,7 @@ def rubric() -> Rubric:
     return load_rubric()
 
 
-def test_text_for_raters_holds_every_rule_and_every_dont(rubric: Rubric) -> None:
+def test_text_for_raters_contains_every_rule(rubric: Rubric) -> None:
     text = rubric_text(rubric)
     for part in (*rubric.dos, *rubric.donts, *(kind.rule for kind in rubric.kinds)):
         assert part in text
@@ -133,11 +133,11 @@ def test_text_for_raters_holds_every_rule_and_every_dont(rubric: Rubric) -> None
         assert all(turn in text for turn in example.turns)
 
 
-def test_text_for_raters_keeps_the_history_out(rubric: Rubric) -> None:
+def test_text_for_raters_omits_the_history(rubric: Rubric) -> None:
     assert "0.566" not in rubric_text(rubric)
 
 
-def test_history_names_the_reliability_of_each_version_or_why_none(rubric: Rubric) -> None:
+def test_history_states_the_reliability_of_each_version(rubric: Rubric) -> None:
     lines = history_lines(rubric)
     assert len(lines) == len(rubric.history)
     assert "kappa 0.566 on 180 items" in lines[4]

@@ -27,7 +27,7 @@ def test_a_balanced_sample_takes_as_many_of_each_verdict_and_weights_them_back()
     assert weights == {"clear": 3.0, "collapsed": 9.0}
 
 
-def test_what_a_small_stratum_lacks_goes_to_the_others() -> None:
+def test_shortfall_of_a_small_stratum_goes_to_the_others() -> None:
     strata = {"a": "x", "b": "y", "c": "y", "d": "y"}
     assert sizes(draw_sample(strata, 4, seed=1, method="balanced")) == {"x": 1, "y": 3}
 
@@ -40,7 +40,7 @@ def test_calibration_and_gate_share_no_item() -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1, 721])
-def test_a_sample_that_can_not_be_drawn_is_refused(size: int) -> None:
+def test_an_impossible_sample_is_rejected(size: int) -> None:
     with pytest.raises(InputError, match="from 720 items"):
         draw_sample(RUNS, size, seed=1)
 

@@ -48,9 +48,7 @@ def compare(verdict: Detection, told: Rating, *texts: str) -> Validity:
         ((), "no loop named"),
     ],
 )
-def test_a_loop_that_the_detector_missed_is_told_by_its_length(
-    turns: tuple[int, ...], name: str
-) -> None:
+def test_missed_loops_are_classified_by_length(turns: tuple[int, ...], name: str) -> None:
     (difference,) = compare(detection("a"), rating("a", 1, *turns)).differences
     assert (difference["name"], difference["turns"]) == (name, turns)
     assert difference["meaning"] == MEANING[name]
@@ -67,9 +65,7 @@ def test_a_loop_that_the_detector_missed_is_told_by_its_length(
         (UNRELATED, "similar meaning"),
     ],
 )  # fmt: skip
-def test_an_alarm_that_the_rater_does_not_share_is_told_by_its_texts(
-    texts: list[str], name: str
-) -> None:
+def test_false_alarms_are_classified_by_their_texts(texts: list[str], name: str) -> None:
     (difference,) = compare(detection("a", 5, 6, 7, 8), rating("a", 0), *texts).differences
     assert (difference["name"], difference["turns"]) == (name, (5, 6, 7, 8))
 
@@ -83,7 +79,7 @@ def test_sensitivity_and_specificity_come_from_the_rater() -> None:
     assert result.classes == {"short loop": 1, "similar meaning": 1}
 
 
-def test_what_has_no_verdict_or_no_label_is_left_out() -> None:
+def test_items_without_verdict_or_label_are_excluded() -> None:
     silent = compare(detection("a", rate=None), rating("a", 1, 3, 4, 5))
     unlabelled = compare(detection("a", 5), rating("a", None))
     for result in (silent, unlabelled):
@@ -91,7 +87,7 @@ def test_what_has_no_verdict_or_no_label_is_left_out() -> None:
         assert result.diagnosis.agreement.n_valid == 0
 
 
-def test_unknown_items_and_mixed_raters_are_refused() -> None:
+def test_unknown_items_and_mixed_raters_are_rejected() -> None:
     items = {"a": Item("a", tuple(UNRELATED))}
     with pytest.raises(InputError, match="'b' has no verdict"):
         validity([detection("a")], [rating("b", 1)], items, rng=rng())

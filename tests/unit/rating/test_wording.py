@@ -35,30 +35,30 @@ from chimeralab.rating.wording import (
         ("नमस्ते!", "नमस्ते"),
     ],
 )
-def test_dress_does_not_tell_texts_apart(one: str, other: str) -> None:
+def test_case_and_punctuation_are_ignored(one: str, other: str) -> None:
     assert verbatim_key(one) == verbatim_key(other)
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [("2-1", "21"), ("fine", "fines"), ("ok 😀", "ok"), ("नम", "नमः")]
 )
-def test_what_is_more_than_dress_tells_texts_apart(one: str, other: str) -> None:
+def test_differences_beyond_case_and_punctuation_count(one: str, other: str) -> None:
     assert verbatim_key(one) != verbatim_key(other)
 
 
-def test_synonyms_stand_in_one_group_only() -> None:
+def test_synonyms_are_in_one_group_only() -> None:
     words = [stem(word) for group in SYNONYMS for word in set(group)]
     groups = [{stem(word) for word in group} for group in SYNONYMS]
     assert sum(map(len, groups)) == len(set(words))
 
 
-def test_negations_and_numbers_are_no_fillers_nor_synonyms() -> None:
+def test_negations_and_numbers_are_neither_fillers_nor_synonyms() -> None:
     grouped = {word for group in SYNONYMS for word in group}
     assert not NEGATIONS & (FILLERS | grouped)
     assert not (NUMBER_WORDS - {"one"}) & (FILLERS | grouped)
 
 
-def test_content_is_what_the_text_talks_about() -> None:
+def test_content_words_are_extracted() -> None:
     text = wording("Really, the 3 old bridges were quickly repaired in June, not May.")
     assert text.content == {"old", sense("bridge"), sense("repair"), sense("june"), "not"}
     assert text.numbers == {"3"}
@@ -70,7 +70,7 @@ def test_content_is_what_the_text_talks_about() -> None:
     ["Goodbye!", "Have a really great day.", "See you around", "It was nice chatting with you.",
      "Thanks so much for the lovely conversation", "(The conversation has ended)", "Tschüss!"],
 )  # fmt: skip
-def test_ways_to_part_are_farewells(text: str) -> None:
+def test_farewells_are_recognised(text: str) -> None:
     assert wording(text).farewell
 
 
@@ -79,25 +79,25 @@ def test_ways_to_part_are_farewells(text: str) -> None:
     ["The bystander saw it all.", "We have a great plan.", "I see you are quite tall.", "",
      "I wish you would listen.", "I have a good life.", "So long as it works, keep it."],
 )  # fmt: skip
-def test_other_turns_are_no_farewells(text: str) -> None:
+def test_other_turns_are_not_farewells(text: str) -> None:
     assert not wording(text).farewell
 
 
-def test_a_long_turn_with_good_wishes_is_no_farewell() -> None:
+def test_a_long_turn_with_good_wishes_is_not_a_farewell() -> None:
     assert not is_farewell("word " * 60 + "take care", 62)
 
 
-def test_alignment_keeps_to_the_order_of_words() -> None:
+def test_alignment_preserves_word_order() -> None:
     assert count_aligned("a b c".split(), "c b a".split()) == 1
     assert count_aligned([], ["a"]) == count_aligned(["a"], []) == 0
     assert count_aligned("a b a b".split(), "b a b a".split()) == 3
 
 
-def test_function_words_alone_are_no_template() -> None:
+def test_function_words_alone_are_not_a_template() -> None:
     assert not share_template(wording("What do you do with it?"), wording("What do you do to me?"))
 
 
-def test_one_strange_word_is_a_swap_in_a_long_text_and_content_in_a_short_one() -> None:
+def test_one_new_word_is_a_swap_in_a_long_text_and_content_in_a_short_one() -> None:
     long = " ".join(f"word{chr(97 + n)}" for n in range(25))
     assert not adds_content(wording(long + " strange"), [wording(long)])
     assert adds_content(wording("worda wordb strange"), [wording(long)])
@@ -114,7 +114,7 @@ def test_many_new_numbers_are_content() -> None:
     assert not adds_content(wording("the sums are 1 2 3 9 today"), [before])
 
 
-def test_a_turn_that_leaves_out_much_no_longer_says_the_same() -> None:
+def test_a_turn_that_drops_much_content_is_not_a_repeat() -> None:
     before = wording("the red barn near the mill burned down")
     assert drops_content(wording("the barn burned"), before)
     assert not drops_content(wording("the red barn by the mill burned down"), before)
@@ -124,22 +124,22 @@ def test_a_turn_that_leaves_out_much_no_longer_says_the_same() -> None:
     ("one", "other"),
     [("plan", "рlаn"), ("a cow", "а cow"), ("Okay", "Оkау"), ("so", "sο"), ("𝐏lease", "Please")],
 )
-def test_letters_that_look_alike_are_alike(one: str, other: str) -> None:
+def test_look_alike_letters_are_folded(one: str, other: str) -> None:
     assert verbatim_key(one) == verbatim_key(other)
 
 
 @pytest.mark.parametrize("text", ["НЕТ", "Река замёрзла", "Ο ΤΟΙΧΟΣ"])
-def test_capitals_of_another_alphabet_are_still_dress(text: str) -> None:
+def test_case_is_ignored_in_other_alphabets(text: str) -> None:
     assert verbatim_key(text) == verbatim_key(text.lower())
 
 
-def test_no_as_an_answer_denies_nothing_by_itself() -> None:
+def test_no_as_an_answer_is_not_a_negation() -> None:
     assert "no" not in wording("No, I drink water.").content
     assert "no" in wording("No water is left.").content
     assert "not" in wording("No, I do not drink.").content
 
 
-def test_gaps_pair_what_went_with_what_came() -> None:
+def test_gaps_pair_removed_and_added_words() -> None:
     found = gaps("we like old tea".split(), "we adore old green tea".split())
     assert [(gap.removed, gap.added) for gap in found] == [([], ["green"]), (["like"], ["adore"])]
     assert gaps([], ["a"]) == [AlignmentGap([], ["a"], "", "", last=True)]
@@ -157,7 +157,7 @@ def test_gaps_pair_what_went_with_what_came() -> None:
         ("我们同意这个修路的新计划。", "我们赞成这个修路的新计划。"),
     ],
 )
-def test_one_word_in_the_place_of_another_is_a_swap_in_any_language(before: str, turn: str) -> None:
+def test_replacing_one_word_is_a_swap_in_any_language(before: str, turn: str) -> None:
     assert not adds_content(wording(turn), [wording(before)])
 
 
@@ -170,11 +170,11 @@ def test_one_word_in_the_place_of_another_is_a_swap_in_any_language(before: str,
         ("We mend the old roof tiles.", "We mend the old roof tiles and paint a gate."),
     ],
 )
-def test_opposites_things_and_the_point_of_a_sentence_are_content(before: str, turn: str) -> None:
+def test_opposites_nouns_and_the_point_of_a_sentence_are_content(before: str, turn: str) -> None:
     assert adds_content(wording(turn), [wording(before)])
 
 
-def test_nearly_identical_texts_may_differ_in_a_thing_and_not_in_a_denial() -> None:
+def test_nearly_identical_texts_may_differ_in_a_noun_but_not_in_a_negation() -> None:
     lake = wording("I run by the lake and hum a song.")
     assert nearly_identical(lake, wording("I run by the road and hum a song."))
     assert not nearly_identical(lake, wording("I do not run by the lake and hum a song."))

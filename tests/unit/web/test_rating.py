@@ -74,7 +74,7 @@ def test_a_rater_is_trained_rates_and_hands_in(safety, owner):
     assert "stored and can no longer be changed" in ann.get("/rate/3").text
 
 
-def test_a_change_is_kept_without_moving_on(safety, owner):
+def test_a_change_is_saved_without_moving_on(safety, owner):
     ann = rater(safety, owner, "ann")
     kept = ann.post("/rate/2", content="turn=1&reason=Half+a+thou", headers=WRITE)
     assert kept.status_code == 204
@@ -86,7 +86,7 @@ def test_a_change_is_kept_without_moving_on(safety, owner):
     assert 'value="0" data-key="0" aria-pressed="true"' in ann.get("/rate/2").text
 
 
-def test_a_raters_link_can_do_nothing_but_rate(safety, owner):
+def test_a_raters_link_only_gives_access_to_rating(safety, owner):
     ann = rater(safety, owner, "ann")
     closed = ("raters", "reliability", "report", "report/index.html", "export/ratings.csv")
     for path in ("/", "/logs", "/study/1", *(f"/study/1/{each}" for each in closed)):
@@ -99,14 +99,14 @@ def test_the_owner_has_no_sheets(owner):
     assert owner.get("/rate").status_code == 403
 
 
-def test_a_label_comes_from_our_own_page_alone(safety, owner):
+def test_labels_are_accepted_only_from_our_own_pages(safety, owner):
     ann = rater(safety, owner, "ann")
     answer = ann.post("/rate/1", content="label=1", headers={"origin": "https://evil.example"})
     assert answer.status_code == 403
     assert "0 of 7" in ann.get("/rate/1").text
 
 
-def test_nothing_that_a_rater_receives_tells_where_a_talk_comes_from(safety, owner):
+def test_nothing_sent_to_a_rater_reveals_the_origin_of_a_conversation(safety, owner):
     ann = rater(safety, owner, "ann")
     paths = ["/rate", "/rate/training/1", "/rate/overview", *(f"/rate/{n}" for n in range(1, 8))]
     received = [ann.get(path) for path in paths]
@@ -114,7 +114,7 @@ def test_nothing_that_a_rater_receives_tells_where_a_talk_comes_from(safety, own
     assert [word for word in TELLING if word in everything.replace("looping back", "")] == []
 
 
-def test_two_raters_see_two_orders(safety, owner):
+def test_raters_see_different_orders(safety, owner):
     ann, bob = rater(safety, owner, "ann"), rater(safety, owner, "bob")
     texts = [
         [client.get(f"/rate/{n}").text.partition("<ol")[2] for n in range(1, 8)]
@@ -123,7 +123,7 @@ def test_two_raters_see_two_orders(safety, owner):
     assert texts[0] != texts[1]
 
 
-def test_an_ended_link_is_told_so(safety, owner):
+def test_a_replaced_link_is_rejected(safety, owner):
     ann = rater(safety, owner, "ann")
     rater(safety, owner, "ann")
     assert ann.get("/rate").status_code == 403
@@ -193,7 +193,7 @@ def test_there_are_no_other_exports(owner):
         assert owner.get(f"/study/1/export/{name}.csv").status_code == 404
 
 
-def test_a_gate_decided_from_the_web_is_what_chimera_audit_says_later(safety, owner, tmp_path):
+def test_a_gate_decided_in_the_browser_matches_chimera_audit(safety, owner, tmp_path):
     ann, bob = rater(safety, owner, "ann"), rater(safety, owner, "bob")
     for client, zero in ((ann, 2), (bob, 3)):
         for n in range(1, 8):
@@ -214,7 +214,7 @@ def test_a_gate_decided_from_the_web_is_what_chimera_audit_says_later(safety, ow
         assert f"{decided['audit']['gate']['value']:.2f}" in said
 
 
-def test_bad_requests_of_a_rater_are_answered_in_a_sentence(safety, owner):
+def test_bad_requests_of_a_rater_get_a_plain_error(safety, owner):
     ann = rater(safety, owner, "ann")
     for path, content in (
         ("/rate/99", "label=1"),
