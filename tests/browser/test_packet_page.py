@@ -1,4 +1,4 @@
-"""The packet page in a real browser: rated by clicks, saved, and taken back."""
+"""The packet page in a real browser: rated, saved and imported."""
 
 from pathlib import Path
 

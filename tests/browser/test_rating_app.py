@@ -166,7 +166,7 @@ async def test_two_tabs_of_one_rater_lose_no_label(page: Page, shared_host: Host
     await press(page, "1")
     await see(page.locator("h1"), f"Conversation 2 of {SHEETS}")
     await second.bring_to_front()
-    # This tab does not know of the label; what it keeps by itself must not take it away.
+    # This tab does not know about the label; its autosave must not remove it.
     await press(second, "r", *"Later.", "Escape")
     await expect(second.locator("#saved")).to_have_text("Saved.")
     await page.goto(address)
@@ -205,7 +205,7 @@ async def test_a_raters_pages_fit_and_are_accessible(
             assert await complaints(page) == []
             assert await low_contrast(page) == []
             assert await serious_errors(page) == []
-        # The browser itself complains about the status of what is not found.
+        # The browser itself logs the status of missing files.
         await page.goto(f"{shared_host.origin}/rate/99")
         assert await overflow(page) == 0
         assert [text for text in await complaints(page) if "404" not in text] == []

@@ -1,4 +1,4 @@
-"""The gate of a study: seed in the plan, no kappa before, three outcomes, never read back."""
+"""The gate of a study: sealed until decided, three outcomes, recomputed from the labels."""
 
 import json
 import re
@@ -57,7 +57,7 @@ def rated(make_study: MakeStudy) -> Path:
 
 @pytest.fixture
 def decided(make_study: MakeStudy) -> Path:
-    """Such a study, its gate decided."""
+    """A study whose gate is decided."""
     return make_study(GATED, steps=(*BOTH, "draw", "audit")).path
 
 
@@ -128,7 +128,7 @@ def test_raters_who_agree_do_not_validate_the_detector(chimera: Chimera, rated: 
 
 
 def bare(page: str) -> Iterator[str]:
-    """Texts that call something collapsed, and do not say that it is marked or counts so."""
+    """Find texts that state a collapse as a fact rather than as a mark of the detector."""
     without_style = re.sub(r"(?s)<style.*?</style>|counts? as collapsed", "", page)
     for text in re.findall(r">([^<>]*collaps[^<>]*)<", without_style, re.IGNORECASE):
         if re.search(r"(?<!arked as )collapsed\b", text, re.IGNORECASE):

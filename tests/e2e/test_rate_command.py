@@ -1,4 +1,4 @@
-"""`chimera rate` as a user runs it, and what it writes handed on to `chimera audit`."""
+"""`chimera rate` on logs, and `chimera audit` on its output."""
 
 import csv
 import json

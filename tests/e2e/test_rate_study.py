@@ -1,4 +1,4 @@
-"""A study rated and audited from the command line, up to the words that its report may use."""
+"""A study rated, audited and reported from the command line."""
 
 import json
 import re
@@ -179,7 +179,7 @@ def test_impossible_requests_are_rejected_in_one_sentence(
     assert complaint in ran.err
 
 
-# What was an option of `rate`, and the subcommand that does it now.
+# Former options of `rate`, and the subcommand that replaces each.
 FORMER = {
     "STUDY --sample 2 --for calibration --by=condition --seed 3 --json": (
         "sample STUDY --seed 3 --json --size 2 --for calibration --by condition"
@@ -285,7 +285,7 @@ def test_exported_ratings_give_the_same_kappa(
 
 
 def filled(folder: Path, labels: Callable[[str], str]) -> Path:
-    """The sheet of a packet, each row with the label that its name is given."""
+    """Fill in the sheet of a packet; `labels` gives the label of each row."""
     sheet = folder / "ratings.csv"
     heading, *rows = sheet.read_text(encoding="utf-8").splitlines()
     lines = [f"{','.join(row.split(',')[:2])},{labels(row)},," for row in rows]

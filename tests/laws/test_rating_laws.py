@@ -1,4 +1,4 @@
-"""Laws of the rules rater on made trajectories: what makes a loop, and what never does."""
+"""Laws of the rules rater on generated trajectories: what is a loop, and what never is."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +32,7 @@ def invented(number: int) -> str:
 
 
 def unrelated(sizes: list[int], start: int = 0) -> list[str]:
-    """Turns of so many invented words, no word twice."""
+    """Turns of a given number of invented words, none twice."""
     turns = []
     for size in sizes:
         turns.append(" ".join(map(invented, range(start, start + size))))
@@ -45,7 +45,7 @@ BLOCK = unrelated([12], start=50_000)[0]
 
 @st.composite
 def dressed_copies(draw: st.DrawFn) -> list[str]:
-    """One text three times or more, with other white space, punctuation and capitals."""
+    """One text three times or more, with varying white space, punctuation and case."""
     dresses = draw(st.lists(dress, min_size=3, max_size=8))
     return [form.format(draw(st.sampled_from([BLOCK, BLOCK.upper()]))) for form in dresses]
 

@@ -1,4 +1,4 @@
-"""The audit in words and in weights."""
+"""The audit: explanations, weights and strata."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The gate: which number is held against which, and what may be claimed after it."""
+"""The gate: which number is compared with the threshold, and what may be claimed."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The record of a gate says what was found; without a gate nothing may be claimed."""
+"""The gate record; without a gate, claims are descriptive."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""People rate on a server: drafts are theirs alone, and what is handed in stays."""
+"""Rating in the browser: drafts are private, and what is handed in is final."""
 
 import sqlite3
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Model raters: what the prompt can't be made to say, and what is taken for an answer."""
+"""Model raters: a prompt that resists injection, and strict parsing of answers."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ def answer(**changes: object) -> str:
 
 
 class Scripted:
-    """A model that says what it was told to; the mark of the request is put in for MARK."""
+    """A model with scripted replies, in which MARK becomes the mark of the request."""
 
     def __init__(self, *replies: str | ModelFailure) -> None:
         self.replies = list(replies)

@@ -1,4 +1,4 @@
-"""Packets for people: blinded on the way out, checked on the way back."""
+"""Packets for people: blinded on export, checked on import."""
 
 import csv
 import json

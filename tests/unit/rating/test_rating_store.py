@@ -1,4 +1,4 @@
-"""Ratings of a study are stored once, samples stay apart, and a gate's sample is used once."""
+"""Ratings of a study are stored once, samples are disjoint, and a gate's sample is used once."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Texts taken apart: what counts as punctuation, content, a number, a farewell."""
+"""Normalised texts: what counts as punctuation, content, a number, a farewell."""
 
 import pytest
 

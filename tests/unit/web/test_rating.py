@@ -1,4 +1,4 @@
-"""The pages of raters and of who invites them: what each may see and do."""
+"""The pages of raters and of the owner who invites them."""
 
 import csv
 import json
@@ -42,7 +42,7 @@ def owner(safety: SecurityMiddleware) -> TestClient:
 def rater(
     safety: SecurityMiddleware, owner: TestClient, name: str, task: str = "rate"
 ) -> TestClient:
-    """Somebody who has opened their invitation."""
+    """Invite a rater and open their link."""
     shown = owner.post("/study/1/raters", content=f"name={name}&task={task}", headers=WRITE).text
     link = shown.partition('<code id="link" class="typed">')[2].partition("</code>")[0]
     assert link.startswith(f"{OWN}/rate?token=")
@@ -138,7 +138,7 @@ def test_a_gate_decided_by_two_is_shown_and_adjudicated_by_a_third(safety, owner
     post(bob, "/rate/hand-in")
     shown = owner.get("/study/1/reliability").text
     assert "Gate: " in shown
-    assert "0 of 6" in shown  # each against the rest
+    assert "0 of 6" in shown  # each rater against the rest
     assert "adjudicated: not yet" in shown
     cid = rater(safety, owner, "cid", "adjudicate")
     page = cid.get("/rate/1").text
