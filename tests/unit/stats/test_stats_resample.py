@@ -123,7 +123,7 @@ def test_words_are_no_values():
 
 
 def test_missing_labels_of_groups_are_refused():
-    with pytest.raises(InputError, match="all be given"):
+    with pytest.raises(InputError, match="all be present"):
         encode(["a", None])
 
 

@@ -165,5 +165,5 @@ def test_band_is_wider_when_runs_come_in_clusters():
 
 
 def test_no_runs_have_no_curve():
-    with pytest.raises(InputError, match="none"):
+    with pytest.raises(InputError, match="at least one"):
         kaplan_meier(durations([], []))
