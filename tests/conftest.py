@@ -32,7 +32,7 @@ settings.load_profile("ci" if "CI" in os.environ else "chimera")
 
 
 def pytest_collection_finish() -> None:
-    """Garbage is not looked for among all that was loaded, each time anew."""
+    """Freeze what was imported, so that garbage collection does not scan it again and again."""
     gc.collect()
     gc.freeze()
 

@@ -16,7 +16,7 @@ from chimeralab.study.subjects import open_models
 
 
 class FallsSilent:
-    """A model that answers as long as `answers` lasts, and then tells of each question instead."""
+    """A model that gives `answers` replies, and then only reports each question."""
 
     def __init__(self, model: Model, answers: Iterator[int], silences: Connection) -> None:
         self._model = model
@@ -49,7 +49,7 @@ def run_until_silent(study: Study, options: RunOptions, answers: int, silences: 
 def run_and_kill(
     study: Study, processes: ForkServerContext, *, answers: int, waiting: int, watch: bool = False
 ) -> None:
-    """Kill a run after so many answers, when so many questions wait for theirs.
+    """Kill a run after a number of answers, with a number of questions in flight.
 
     Conversations that still go on are hit wherever they are.
     """

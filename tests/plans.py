@@ -266,7 +266,7 @@ seed = 3
 retry_wait = 0.0
 """,
     "looper.py": f'''
-"""A model that says something new until a turn that hangs on the conversation, and then repeats."""
+"""A model that says something new up to a turn that depends on the conversation, then repeats."""
 
 from dataclasses import dataclass
 from zlib import crc32

@@ -1,6 +1,6 @@
-"""Run `make test` again and again, quiet and beside a load, and keep a record of each run.
+"""Run `make test` repeatedly, on an idle and on a busy machine, and record each run.
 
-    make soak                           five quiet runs and two beside four busy processes
+    make soak                           five idle runs and two with four busy processes
     make soak SOAK="--quiet 1 --loaded 0"
 
 A run is recorded in `soak/runs.jsonl` with its commit and result as soon as it has ended. Runs of
@@ -44,7 +44,7 @@ def main() -> int:
         done = sum(run["load"] == load for run in earlier)
         for number in range(done + 1, wanted + 1):
             name = f"{commit}, run {number} of {wanted}, " + (
-                f"beside {load} busy processes" if load else "quiet"
+                f"with {load} busy processes" if load else "idle"
             )
             print(f"{name} …", flush=True)
             if not _run(commit, load, FOLDER / f"{commit}-{load}-{number}.log"):
@@ -57,7 +57,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument("--quiet", type=int, default=5, help="quiet runs (5)")
-    parser.add_argument("--loaded", type=int, default=2, help="runs beside busy processes (2)")
+    parser.add_argument("--loaded", type=int, default=2, help="runs with busy processes (2)")
     parser.add_argument("--load", type=int, default=4, help="how many busy processes (4)")
     return parser.parse_args()
 

@@ -2,7 +2,7 @@
 
 A timer in the loop says how late it is called. Whatever else the machine does makes it late, too,
 but seldom in every one of many tries; what the guard itself holds up is late in all of them. So
-every length is tried often, and the least of the longest delays is kept. Beside it stands a
+every length is tried often, and the least of the longest delays is kept, along with a
 thread that hashes: it never holds Python's lock, so what is late there is the machine's doing.
 """
 

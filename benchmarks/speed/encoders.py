@@ -88,7 +88,7 @@ def distinct_texts() -> list[str]:
 
 
 def contenders(folder: Path, texts: Texts) -> tuple[dict[str, Encode], int]:
-    """Every encoder that can be had here, warmed up, and how many pieces the texts have."""
+    """Every encoder that runs here, warmed up, and the number of pieces of the texts."""
     files = weights.ensure("minilm")
     words, tensors = WordPieces(files / "tokenizer.json"), read_tensors(files / "model.safetensors")
     model = reference.load(folder)

@@ -1,6 +1,6 @@
 """Bar: the hook of Claude Code answers in 150 ms at the median, on a transcript of 5 MB.
 
-Fresh processes on quiet cores; the CPU time beside it says more where cores are busy.
+Fresh processes on quiet cores; the CPU time is more telling where cores are busy.
 """
 
 import json

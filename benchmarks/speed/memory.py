@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def growth(name: str, *options: str, conversations: int, turns: int = 4) -> None:
-    """Compare so many conversations with a hundred times as many, all different."""
+    """Compare a number of conversations with a hundred times as many, all different."""
     with tempfile.TemporaryDirectory() as folder:
         short, long = Path(folder) / "short.jsonl", Path(folder) / "long.jsonl"
         transcripts.write_plain(short, transcripts.made(conversations, turns, words=5))

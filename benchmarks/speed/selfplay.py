@@ -49,13 +49,13 @@ class Stretch(NamedTuple):
 def main() -> None:
     options = _options()
     stretches = asyncio.run(_measure(options))
-    beside = sum(s.tokens for s in stretches) / sum(s.seconds for s in stretches)
+    parallel = sum(s.tokens for s in stretches) / sum(s.seconds for s in stretches)
     # Every stretch has as many tokens to make, so each counts by the time that one token takes.
     alone = len(stretches) / sum(1 / _rate(s.alone) for s in stretches)
-    ratio = beside / alone
+    ratio = parallel / alone
     note = (
         f"{len(PROMPTS)} conversations of {options.turns} turns of up to {options.tokens} tokens: "
-        f"{beside:.0f} tokens/s, {alone:.1f} one by one without prefix cache"
+        f"{parallel:.0f} tokens/s, {alone:.1f} one by one without prefix cache"
     )
     keep(Result("self-play", f"{ratio:.1f} x", "5 x", ratio >= 5, COMMAND, note))
 

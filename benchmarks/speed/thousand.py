@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def ran(address: str, at_once: int, turns: int) -> Ran:
-    """A study of so many conversations at once, every turn of which must be stored."""
+    """A study with this many conversations in parallel, every turn of which must be stored."""
     spent = _timed(Store)
     _studied(address, 1, 1)  # what is imported and opened once counts for no turn
     before, spent[0] = time.process_time(), 0.0
@@ -207,7 +207,7 @@ def _serve(seconds: float, told: Connection) -> None:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
                 question = json.loads(await reader.readexactly(int(length)))
-                # A study greets its model before it starts.
+                # A study sends its model a request before it starts.
                 await asyncio.sleep(0 if question["max_tokens"] == 16 else seconds)
                 writer.write(completion())
         except (asyncio.IncompleteReadError, ConnectionError):

@@ -14,7 +14,7 @@ BAR = 0.05
 
 
 class AnswerErrors(NamedTuple):
-    """Pairs of each kind, right ones that were turned down, and wrong ones that passed."""
+    """Pairs of each kind, right ones that were rejected, and wrong ones that passed."""
 
     pairs: Counter[str]
     missed: Counter[str]

@@ -51,7 +51,7 @@ seed = 1
 concurrency = 12
 """
 # What each countermeasure is to mend, and what it may cost where nothing is wrong.
-MENDED = {"ledger": "recall", "commit": "conformity_rate"}
+TARGETS = {"ledger": "recall", "commit": "conformity_rate"}
 
 
 def main() -> None:
@@ -71,7 +71,7 @@ def results(subject: SubjectResult) -> list[Result]:
     worst = max((check.value or 0.0 for check in unread), default=0.0)
     note = f"at most {worst:.0%} of an arm's answers unread; {subject.checks[0].message}"
     found = []
-    for name, measure in MENDED.items():
+    for name, measure in TARGETS.items():
         under = _said(subject.countermeasures, name, measure, calm=False)
         alone = _said(subject.countermeasures, name, "accuracy", calm=True)
         value = f"{measure} {under} under stress; accuracy {alone} without"

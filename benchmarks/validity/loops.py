@@ -1,4 +1,4 @@
-"""How well the loop detector finds loops, beside the rules of others and the length of a talk.
+"""How well the loop detector finds loops, compared with other rules and with length alone.
 
 The zoo is reported on odd seeds; even ones were used to choose among about 100 configurations.
 """
@@ -300,11 +300,11 @@ def report_onsets() -> None:
     _keep("plain loops noticed at", value, bar, all(found[n] <= at for n, (_, at) in cases.items()))
 
 
-# Beside others
+# Comparison with other rules
 
 
 def report_peers(pool: ProcessPoolExecutor, ours: Sequence[Row]) -> None:
-    print("\n## Beside other rules\n")
+    print("\n## Compared with other rules\n")
     print("| rule | zoo recall | without open kinds | tool loops | false | delay", end=" ")
     print("| labelled: found of 26, false of 32 | delay |\n|---|---|---|---|---|---|---|---|")
     _peer("loops", ours, [Row(log, by_loops(log.talk)) for log in labelled()])

@@ -53,7 +53,7 @@ CONTROL = Arm({})
 
 
 class Exposure(NamedTuple):
-    """Who is put through what, under which arm, and what is asked aside."""
+    """The subjects, stressors, arms and probes of the trial."""
 
     layout: Layout
     arm: Arm

@@ -63,7 +63,7 @@ async def test_page_fits_the_screen(screens: Screens, width: int) -> None:
     assert await complaints(page) == []
 
 
-async def test_page_asks_the_network_for_nothing(screens: Screens) -> None:
+async def test_page_makes_no_network_requests(screens: Screens) -> None:
     assert await fetched(await screens.at()) == []
 
 
@@ -78,7 +78,7 @@ async def test_planted_markup_stays_text(screens: Screens) -> None:
     assert [text for text in HOSTILE[:6] if text not in shown] == []
 
 
-async def test_every_turn_has_its_place_inside_the_list(screens: Screens) -> None:
+async def test_every_turn_is_inside_the_list(screens: Screens) -> None:
     page = await screens.at()
     assert await page.locator("ol.turns > li[id^=turn-]").count() == len(HOSTILE) + 9
     assert await page.locator("li.collapsed").count() == 5
@@ -86,13 +86,13 @@ async def test_every_turn_has_its_place_inside_the_list(screens: Screens) -> Non
 
 
 @pytest.mark.parametrize("width", [320, 1280])
-async def test_exactly_one_timeline_and_one_heat_map_are_seen(screens: Screens, width: int) -> None:
+async def test_one_timeline_and_one_heat_map_are_visible(screens: Screens, width: int) -> None:
     page = await screens.at(width)
     assert await page.locator(".chart").filter(visible=True).count() == 2
 
 
 @pytest.mark.parametrize("dark", [False, True])
-async def test_text_stands_out_from_its_paper(screens: Screens, dark: bool) -> None:
+async def test_text_has_enough_contrast(screens: Screens, dark: bool) -> None:
     assert await low_contrast(await screens.at(dark=dark)) == []
 
 
@@ -102,13 +102,13 @@ async def test_towers_of_combining_marks_stay_with_their_turn(screens: Screens) 
     assert set(await texts.evaluate_all(clipped)) == {"clip"}
 
 
-async def test_links_of_the_evidence_lead_to_turns(screens: Screens) -> None:
+async def test_links_of_the_evidence_point_to_turns(screens: Screens) -> None:
     page = await screens.at()
     assert await broken_links(page) == []
     assert await page.locator(".collapsed .repeat a").count() == 5
 
 
-async def test_page_is_whole_without_javascript(browser: Browser, file: Path) -> None:
+async def test_page_is_complete_without_javascript(browser: Browser, file: Path) -> None:
     async with new_page(browser, java_script_enabled=False) as page:
         await page.goto(file.as_uri())
         assert await page.locator("svg").count() == 3

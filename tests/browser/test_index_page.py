@@ -45,7 +45,7 @@ async def screens(browser: Browser, index: Path) -> AsyncIterator[Screens]:
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
-async def test_the_index_fits_the_screen_and_stays_quiet(screens: Screens, width: int) -> None:
+async def test_index_fits_the_screen_and_makes_no_requests(screens: Screens, width: int) -> None:
     page = await screens.at(width)
     assert await overflow(page) == 0
     assert await complaints(page) == []

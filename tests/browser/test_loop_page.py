@@ -53,7 +53,7 @@ async def screens(browser: Browser, file: Path) -> AsyncIterator[Screens]:
 
 
 @pytest.mark.parametrize("width", SIZES)
-async def test_page_fits_the_screen_and_stays_quiet(screens: Screens, width: int) -> None:
+async def test_page_fits_the_screen_and_makes_no_requests(screens: Screens, width: int) -> None:
     page = await screens.at(width)
     assert await overflow(page) == 0
     assert await complaints(page) == []
@@ -70,7 +70,7 @@ async def test_nothing_from_a_tool_runs(screens: Screens) -> None:
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-async def test_marks_of_loops_are_seen(screens: Screens, width: int) -> None:
+async def test_loop_marks_are_visible(screens: Screens, width: int) -> None:
     page = await screens.at(width)
     marks = page.locator("li.looping .loop")
     assert await marks.filter(visible=True).count() == 12
@@ -83,7 +83,7 @@ async def test_marks_of_loops_are_seen(screens: Screens, width: int) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-async def test_text_stands_out_from_its_paper(screens: Screens, dark: bool) -> None:
+async def test_text_has_enough_contrast(screens: Screens, dark: bool) -> None:
     assert await low_contrast(await screens.at(dark=dark)) == []
 
 
@@ -94,7 +94,7 @@ async def test_long_results_are_folded(screens: Screens) -> None:
     assert max(await page.locator(".call").evaluate_all(heights)) < 400
 
 
-async def test_links_lead_to_messages(screens: Screens) -> None:
+async def test_links_point_to_messages(screens: Screens) -> None:
     page = await screens.at()
     assert await broken_links(page) == []
     assert await page.locator(".loop a").count() > 12

@@ -37,7 +37,7 @@ async def rate(page: Page) -> None:
         await sheet.locator(".reason").fill('=SUM(1), "quoted"')
 
 
-async def test_a_packet_rated_in_the_browser_is_imported_completely(
+async def test_packet_rated_in_the_browser_is_imported_completely(
     page: Page, packet: tuple[Path, PacketKey], address: str
 ) -> None:
     folder, key = packet
@@ -71,7 +71,7 @@ async def test_hostile_turns_are_shown_and_do_nothing(page: Page, address: str) 
     assert await fetched(page) == []
 
 
-async def test_the_page_fits_a_phone_and_can_be_read(browser: Browser, address: str) -> None:
+async def test_page_fits_a_phone_and_can_be_read(browser: Browser, address: str) -> None:
     async with new_page(browser, 360) as phone:
         await phone.goto(address)
         assert await overflow(phone) <= 0

@@ -118,7 +118,7 @@ async def test_two_rate_at_once_and_a_killed_server_loses_nothing(
     assert verify_study(Study(host.study)).findings == ()
 
 
-async def test_a_reason_is_kept_while_it_is_typed(page: Page, host: Host) -> None:
+async def test_reason_is_kept_while_it_is_typed(page: Page, host: Host) -> None:
     await page.goto(host.invite("ann"))
     await page.goto(f"{host.origin}/rate/1")
     await press(page, "r", *"Same.", "Escape")
@@ -174,7 +174,7 @@ async def test_two_tabs_of_one_rater_lose_no_label(page: Page, shared_host: Host
     await expect(page.locator("#reason")).to_have_value("Later.")
 
 
-async def test_a_key_returns_to_unsure_conversations(page: Page, shared_host: Host) -> None:
+async def test_key_returns_to_unsure_conversations(page: Page, shared_host: Host) -> None:
     heading = page.locator("h1")
     await page.goto(shared_host.invite("unsure"))
     await page.goto(f"{shared_host.origin}/rate/3")
@@ -188,7 +188,7 @@ async def test_a_key_returns_to_unsure_conversations(page: Page, shared_host: Ho
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
-async def test_a_raters_pages_fit_and_are_accessible(
+async def test_raters_pages_fit_and_are_accessible(
     browser: Browser, shared_host: Host, width: int
 ) -> None:
     link = shared_host.invite(f"screen of {width}")

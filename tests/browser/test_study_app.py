@@ -70,7 +70,7 @@ async def owner(page: Page, decided: Decided) -> Page:
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
-async def test_pages_of_a_study_fit_and_shut_nobody_out(
+async def test_study_pages_fit_and_are_accessible(
     browser: Browser, decided: Decided, width: int
 ) -> None:
     async with new_page(browser, width) as page:
@@ -84,7 +84,7 @@ async def test_pages_of_a_study_fit_and_shut_nobody_out(
         assert all(url.startswith(decided.server.origin) for url in await fetched(page))
 
 
-async def test_keys_alone_lead_through_a_study(owner: Page, decided: Decided) -> None:
+async def test_study_can_be_navigated_by_keyboard(owner: Page, decided: Decided) -> None:
     study = f"{decided.server.origin}/study/1"
     await owner.goto(study)
     await press(owner, "j", "j")
@@ -104,7 +104,7 @@ async def test_keys_alone_lead_through_a_study(owner: Page, decided: Decided) ->
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
-async def test_the_report_has_its_styles_and_runs_nothing(
+async def test_report_has_its_styles_and_runs_nothing(
     browser: Browser, decided: Decided, width: int
 ) -> None:
     async with new_page(browser, width) as login:
@@ -157,7 +157,7 @@ def unrated(studies: StudyCache, tmp_path: Path) -> Iterator[Server]:
         yield server
 
 
-async def test_a_study_that_nobody_rates_yet_says_so(browser: Browser, unrated: Server) -> None:
+async def test_study_without_raters_says_so(browser: Browser, unrated: Server) -> None:
     async with new_page(browser, PHONE) as page:
         await page.goto(unrated.url)
         for address, said in (

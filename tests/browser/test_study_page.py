@@ -67,7 +67,7 @@ def seen_charts(page: Page) -> Locator:
 
 
 @pytest.mark.parametrize("width", SIZES)
-async def test_report_fits_the_screen_and_stays_quiet(screens: Screens, width: int) -> None:
+async def test_report_fits_the_screen_and_makes_no_requests(screens: Screens, width: int) -> None:
     page = await screens.at(width)
     assert await overflow(page) == 0
     assert await complaints(page) == []
@@ -88,12 +88,12 @@ async def test_planted_markup_stays_text(selfplay_screens: Screens) -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [360, 1280])
-async def test_text_stands_out_from_its_paper(screens: Screens, dark: bool, width: int) -> None:
+async def test_text_has_enough_contrast(screens: Screens, dark: bool, width: int) -> None:
     assert await low_contrast(await screens.at(width, dark=dark)) == []
 
 
 @pytest.mark.parametrize("width", [320, 1280])
-async def test_every_figure_is_seen_once_with_its_words(
+async def test_every_figure_is_shown_once_with_its_caption(
     browser: Browser, file: Path, width: int
 ) -> None:
     async with new_page(browser, width) as page:
@@ -107,7 +107,7 @@ async def test_every_figure_is_seen_once_with_its_words(
 
 
 @pytest.mark.parametrize(("width", "most"), [(390, 1400), (1280, 900)])
-async def test_a_stranger_meets_verdicts_and_the_summary_before_anything_else(
+async def test_verdicts_and_summary_come_first(
     trial_screens: Screens, width: int, most: int
 ) -> None:
     page = await trial_screens.at(width)
@@ -133,7 +133,7 @@ async def test_planted_replies_of_a_trial_stay_text(trial_screens: Screens) -> N
     assert HOSTILE in shown
 
 
-async def test_injections_of_a_session_stand_out_where_they_were_made(
+async def test_injections_are_highlighted_where_they_were_made(
     trial_screens: Screens,
 ) -> None:
     page = await trial_screens.at()
@@ -142,7 +142,7 @@ async def test_injections_of_a_session_stand_out_where_they_were_made(
     assert await page.locator(".session .disturbed li").count() > 0
 
 
-async def test_a_row_of_a_table_becomes_a_card_on_a_phone(selfplay_screens: Screens) -> None:
+async def test_row_of_a_table_becomes_a_card_on_a_phone(selfplay_screens: Screens) -> None:
     heading = "cell => getComputedStyle(cell, '::before').content"
     cell = "#distributions ~ .scroll td:nth-child(4)"
     phone = await selfplay_screens.at(360)
@@ -163,7 +163,7 @@ async def test_print_unfolds_the_tables_and_leaves_the_rest_of_the_transcripts_f
     assert await rest.evaluate(content) == "hidden"
 
 
-async def test_links_lead_to_sections(screens: Screens) -> None:
+async def test_links_point_to_sections(screens: Screens) -> None:
     assert await broken_links(await screens.at()) == []
 
 

@@ -110,19 +110,19 @@ async def tab(owner: BrowserContext) -> AsyncIterator[Page]:
         yield page
 
 
-async def test_the_token_leaves_the_address_bar(page: Page, server: Server) -> None:
+async def test_token_leaves_the_address_bar(page: Page, server: Server) -> None:
     await page.goto(server.url)
     await expect(page).to_have_url(f"{server.origin}/")
     assert await page.evaluate("document.cookie") == ""
 
 
-async def test_another_context_sees_nothing(page: Page, server: Server) -> None:
+async def test_another_browser_context_has_no_access(page: Page, server: Server) -> None:
     await page.goto(f"{server.origin}/logs")
     assert "stuck" not in await page.locator("body").inner_text()
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
-async def test_pages_fit_shut_nobody_out_and_ask_only_their_own_server(
+async def test_pages_fit_are_accessible_and_request_only_their_own_server(
     browser: Browser, server: Server, width: int
 ) -> None:
     async with new_page(browser, width) as page:
@@ -154,7 +154,7 @@ async def test_no_script_can_turn_a_text_into_markup(tab: Page, server: Server) 
     assert await tab.evaluate(tried) == "TypeError"
 
 
-async def test_keys_alone_lead_from_the_table_to_a_conversation_and_back(
+async def test_table_and_conversation_can_be_navigated_by_keyboard(
     tab: Page, server: Server
 ) -> None:
     await tab.goto(f"{server.origin}/logs")
@@ -175,7 +175,7 @@ async def test_keys_alone_lead_from_the_table_to_a_conversation_and_back(
     assert await tab.locator("[data-rows] a bdi").count() == 1
 
 
-async def test_a_turn_has_a_link_of_its_own(tab: Page, server: Server) -> None:
+async def test_turn_has_a_link_of_its_own(tab: Page, server: Server) -> None:
     await tab.goto(f"{server.origin}/logs/1#turn-7")
     await expect(tab.locator(":target")).to_contain_text("try that again")
 
@@ -188,7 +188,7 @@ def shown(chimera: Callable[..., Ran], logs: Path, tmp_path: Path) -> Path:
     return page
 
 
-async def test_a_message_that_anybody_can_read_looks_the_same_in_show_and_app(
+async def test_message_looks_the_same_in_show_and_app(
     tab: Page, server: Server, shown: Path
 ) -> None:
     look = """elements => elements.map(e => {
@@ -209,7 +209,7 @@ async def test_pictures_are_drawn(tab: Page, server: Server) -> None:
     await tab.wait_for_function(drawn)
 
 
-async def test_several_things_to_see_are_listed_with_how_they_stand(
+async def test_several_logs_and_studies_are_listed_with_their_state(
     browser: Browser, logs: Path, make_study: MakeStudy
 ) -> None:
     with serving(logs, make_study(SELFPLAY, *LIVE).path) as server:
@@ -237,7 +237,7 @@ async def follow(page: Page, address: str) -> None:
     await told.wait()
 
 
-async def test_a_live_study_fills_the_grid_and_a_restarted_server_shows_the_same(
+async def test_live_study_fills_the_grid_and_a_restarted_server_shows_the_same(
     browser: Browser, make_study: MakeStudy
 ) -> None:
     study = make_study(SELFPLAY, *LIVE)
@@ -263,7 +263,7 @@ async def test_a_live_study_fills_the_grid_and_a_restarted_server_shows_the_same
             await expect(page.locator(".grid a")).to_have_text(filled)
 
 
-async def test_hostile_words_of_a_live_study_stay_words(page: Page, make_study: MakeStudy) -> None:
+async def test_hostile_text_of_a_live_study_stays_text(page: Page, make_study: MakeStudy) -> None:
     study = make_study(LOOPERS, ("repeats = 2", "repeats = 1"), ("turns = 14", "turns = 4"))
     study.freeze()
     with serving(study.path) as server:
@@ -277,5 +277,5 @@ async def test_hostile_words_of_a_live_study_stay_words(page: Page, make_study: 
         assert await complaints(talk) == []
 
 
-def test_the_axe_that_is_used_is_named() -> None:
+def test_axe_version_is_named() -> None:
     assert AXE.startswith("axe-core@")

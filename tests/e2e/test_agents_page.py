@@ -20,7 +20,7 @@ def block(name: str) -> str:
     return found[1]
 
 
-def test_the_worked_example_goes_from_nothing_to_the_page(tmp_path, chimera, monkeypatch):
+def test_worked_example_goes_from_nothing_to_the_page(tmp_path, chimera, monkeypatch):
     folder = tmp_path / "kitchen"
     folder.mkdir()
     [agent] = re.findall(r"^```python\n(.+?)^```", SECTIONS["A class of your own"], re.M | re.S)

@@ -84,7 +84,7 @@ def table(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def test_a_table_becomes_tables_and_a_reading(chimera, table) -> None:
+def test_table_of_runs_gives_tables_and_an_interpretation(chimera, table) -> None:
     ran = chimera("analyse", table())
     assert ran.code == 0
     assert "Share of turns marked as collapsed" in ran.out
@@ -106,13 +106,13 @@ def test_json_is_one_object_with_the_promised_keys(chimera, table) -> None:
     assert found["settings"]["resamples"] == 500
 
 
-def test_the_same_command_prints_the_same_bytes(chimera, table) -> None:
+def test_same_command_prints_the_same_bytes(chimera, table) -> None:
     path = table()
     assert chimera("analyse", path, "--json").out == chimera("analyse", path, "--json").out
 
 
 @pytest.mark.parametrize("text", ["stuck = calm", "stuck: 1, calm: -1"])
-def test_a_contrast_can_be_written_in_two_ways(chimera, table, text: str) -> None:
+def test_contrast_can_be_written_in_two_ways(chimera, table, text: str) -> None:
     found = json.loads(chimera("analyse", table(), "--json", "--contrast", text).out)
     assert found["weighted"][0]["difference"] == pytest.approx(18 / 40)
 
@@ -125,14 +125,14 @@ def test_a_contrast_can_be_written_in_two_ways(chimera, table, text: str) -> Non
         (["--robustness"], "--robustness needs the texts"),
     ],
 )
-def test_what_can_not_be_asked_is_said_in_a_sentence(chimera, table, arguments, message) -> None:
+def test_invalid_question_is_rejected_in_one_sentence(chimera, table, arguments, message) -> None:
     ran = chimera("analyse", table(), *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
     assert "Traceback" not in ran.err
 
 
-def test_a_bad_row_stops_with_its_place_and_exit_code_2(chimera, table) -> None:
+def test_bad_row_stops_with_its_place_and_exit_code_2(chimera, table) -> None:
     path = table("runs.csv", 0, "calm,w,7,40,6,41")
     ran = chimera("analyse", path)
     assert (ran.code, ran.out) == (2, "")
@@ -140,7 +140,7 @@ def test_a_bad_row_stops_with_its_place_and_exit_code_2(chimera, table) -> None:
     assert len(ran.err.splitlines()) == 1
 
 
-def test_names_from_a_table_can_not_steer_the_terminal(chimera, table) -> None:
+def test_names_from_a_table_cannot_control_the_terminal(chimera, table) -> None:
     path = table("runs.csv", 0, "[red]\x1b[31mevil,w,0,40,0,")
     ran = chimera("analyse", path)
     assert ran.code == 0
@@ -167,7 +167,7 @@ def test_conditions_can_be_matched_by_hand(chimera, table) -> None:
 
 
 @pytest.mark.weights
-def test_a_study_is_judged_analysed_and_checked_for_robustness(
+def test_study_is_judged_analysed_and_checked_for_robustness(
     chimera, make_study: MakeStudy
 ) -> None:
     study = make_study(TALKERS, steps=RUN).path
@@ -188,7 +188,7 @@ def test_a_study_is_judged_analysed_and_checked_for_robustness(
 
 
 @pytest.mark.weights
-def test_a_study_and_a_table_can_be_compared(chimera, make_study: MakeStudy, table) -> None:
+def test_study_and_a_table_can_be_compared(chimera, make_study: MakeStudy, table) -> None:
     study = make_study(TALKERS, steps=("run",)).path
     ran = chimera("compare", study, table(), "--json")
     assert "not locked" in ran.err

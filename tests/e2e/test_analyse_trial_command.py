@@ -7,7 +7,7 @@ from chimeralab.pipeline import analyse_trial
 from tests.plans import trial
 
 
-def test_an_analysis_takes_its_own_options_and_refuses_those_of_self_play(make_study, chimera):
+def test_analysis_takes_its_own_options_and_refuses_those_of_self_play(make_study, chimera):
     study = make_study(trial(design='each = ["amnesia"]', number=8), steps=("run",))
     by_seed = [chimera("analyse", study.path, "--json", "--seed", seed).out for seed in (0, 1, 1)]
     assert by_seed[0] != by_seed[1] == by_seed[2]
@@ -17,7 +17,7 @@ def test_an_analysis_takes_its_own_options_and_refuses_those_of_self_play(make_s
         assert f"{option[0]} is about self-play" in ran.err
 
 
-def test_an_analysis_says_when_the_trial_is_not_at_its_end(make_study, chimera):
+def test_analysis_says_if_the_trial_is_unfinished(make_study, chimera):
     study = make_study(trial(design='each = ["amnesia"]', number=2), steps=("run",))
     assert "left out" not in chimera("analyse", study.path).err
     with sqlite3.connect(study.store_path) as db:
@@ -30,7 +30,7 @@ def test_an_analysis_says_when_the_trial_is_not_at_its_end(make_study, chimera):
     assert {arm["arm"]: arm["sessions"] for arm in found["arms"]}["amnesia"] == 0
 
 
-def test_a_resilient_subject_is_informative_under_every_stressor(make_study):
+def test_resilient_subject_is_informative_under_every_stressor(make_study):
     steady = 'use = "subject"\nrecall = 1.0\nforgetting = 0.0\ncredulity = 0.0\nconformity = 0.0'
     design = 'each = ["infallibility", "conformity"]'
     study = make_study(trial(steady, design), steps=("run",))
@@ -47,7 +47,7 @@ def test_a_resilient_subject_is_informative_under_every_stressor(make_study):
         assert shown == 0
 
 
-def test_a_subject_that_guesses_is_not_informative(make_study, chimera):
+def test_subject_that_guesses_is_not_informative(make_study, chimera):
     study = make_study(trial('use = "subject"\nrecall = 0.0'), steps=("run",))
     found = json.loads(chimera("analyse", study.path, "--json").out)["subjects"][0]
     assert not found["informative"]
@@ -57,7 +57,7 @@ def test_a_subject_that_guesses_is_not_informative(make_study, chimera):
     assert "not informative" in chimera("analyse", study.path).out
 
 
-def test_a_subject_that_cannot_be_read_is_not_informative(make_study):
+def test_subject_that_cannot_be_read_is_not_informative(make_study):
     mumbler = 'use = "phantom"\ncourse = "novel"'
     study = make_study(trial(mumbler, 'each = ["amnesia"]', number=2), steps=("run",))
     [found] = analyse_trial(study).subjects

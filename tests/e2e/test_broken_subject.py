@@ -46,14 +46,14 @@ def broken_from(turn: int) -> Files:
 
 
 @pytest.mark.parametrize("command", ["check", "run"])
-def test_a_subject_that_fails_at_once_is_named_in_one_sentence(chimera, make_study, command):
+def test_subject_that_fails_at_once_is_named_in_one_sentence(chimera, make_study, command):
     ran = chimera(command, make_study(broken_from(0)).path)
     assert ran.code == 2
     assert SAID in ran.err
     assert "Traceback" not in ran.err
 
 
-def test_a_subject_that_fails_during_a_run_leaves_a_crashed_attempt(chimera, make_study):
+def test_subject_that_fails_during_a_run_leaves_a_crashed_attempt(chimera, make_study):
     study = make_study(broken_from(2)).path
     ran = chimera("run", study)
     assert ran.code == 2

@@ -90,7 +90,7 @@ LABELLED = (*DETECTED, "rate rules", "label human:ann looping")
 
 @pytest.fixture(scope="session")
 def exported(studies: StudyCache) -> Path:
-    """The folder of a study whose gate was decided, beside its bundle; for tests to copy."""
+    """The folder of a study whose gate was decided, with its bundle, for tests to copy."""
 
     def make(folder: Path) -> None:
         study = studies.copy(folder / "study", FLAKY, GATE, steps=(*LABELLED, "audit"))
@@ -113,7 +113,7 @@ def places(folder: Path, **options: Any) -> set[str]:
     return {found.place for found in verify_bundle(Study(folder), **options).findings}
 
 
-def test_a_bundle_holds_all_that_a_reader_needs(bundle: Path) -> None:
+def test_bundle_has_everything_a_reader_needs(bundle: Path) -> None:
     names = set(hashes_of(bundle))
     tables = (
         "outcomes",
@@ -142,7 +142,7 @@ def test_a_bundle_holds_all_that_a_reader_needs(bundle: Path) -> None:
     assert REASON in (bundle / "tables" / "ratings.csv").read_text()
 
 
-def test_the_bundle_verifies_by_its_root_hash_and_by_its_own(
+def test_bundle_verifies_by_its_root_hash_and_by_its_own(
     chimera: Chimera, decided: Study, bundle: Path
 ) -> None:
     ran = chimera("verify", bundle, "--expect", decided.root, "--json")
@@ -167,7 +167,7 @@ def test_analyse_gives_every_number_of_the_study(
     assert (bundle / "report" / "numbers.json").read_text() == numbers
 
 
-def test_a_change_of_any_one_file_is_named(bundle: Path) -> None:
+def test_change_of_any_one_file_is_named(bundle: Path) -> None:
     for name in [*read_manifest(bundle), MANIFEST]:
         path = bundle / name
         content = path.read_bytes()
@@ -187,7 +187,7 @@ def test_a_change_of_any_one_file_is_named(bundle: Path) -> None:
     assert places(bundle, quick=True) >= {"tables/more.csv", "flaky.py"}
 
 
-def test_a_manifest_that_is_made_to_fit_hides_no_change(bundle: Path) -> None:
+def test_adjusted_manifest_does_not_hide_a_change(bundle: Path) -> None:
     derived = [
         "codebook.md", "preregistration.md", "trajectories.jsonl", "tables/outcomes.csv",
         "tables/turns.csv", "tables/prompts.csv", "report/index.html", "report/numbers.json",
@@ -254,7 +254,7 @@ def test_no_sealed_label_is_anywhere_in_a_bundle(
     assert places(tmp_path / "early", expect=found["root"]) == set()
 
 
-def test_a_study_without_lock_ratings_or_gate_becomes_a_bundle(
+def test_study_without_lock_ratings_or_gate_becomes_a_bundle(
     chimera: Chimera, make_study: MakeStudy, tmp_path: Path
 ) -> None:
     study = make_study(FLAKY, steps=("run", "detect"))
@@ -265,7 +265,7 @@ def test_a_study_without_lock_ratings_or_gate_becomes_a_bundle(
     assert not (tmp_path / "b" / "audit").exists()
 
 
-def test_a_trial_becomes_a_bundle_with_the_same_numbers(
+def test_trial_becomes_a_bundle_with_the_same_numbers(
     chimera: Chimera, make_study: MakeStudy, tmp_path: Path
 ) -> None:
     own = '[measures.hasty]\nuse = "mine:Hasty"\n'
@@ -286,7 +286,7 @@ def test_a_trial_becomes_a_bundle_with_the_same_numbers(
     assert places(tmp_path / "b", quick=True) == {"tables/outcomes.csv"}
 
 
-def test_a_bundle_made_again_is_the_same_and_keeps_the_words_of_its_author(
+def test_rebuilt_bundle_is_the_same_and_keeps_the_authors_edits(
     decided: Study, bundle: Path
 ) -> None:
     sheet, cited = bundle / "datasheet.md", bundle / "CITATION.cff"
@@ -329,7 +329,7 @@ def test_what_is_not_a_bundle_of_this_study_is_never_replaced(
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_a_bundle_that_fails_halfway_leaves_what_was_there(
+def test_failed_bundle_leaves_the_previous_one_alone(
     decided: Study, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> str:
@@ -342,7 +342,7 @@ def test_a_bundle_that_fails_halfway_leaves_what_was_there(
     assert {path.name for path in bundle.parent.iterdir()} == {"bundle", "decided"}
 
 
-def test_no_key_gets_into_a_bundle(
+def test_bundle_has_no_api_key(
     chimera: Chimera, decided: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = "sk-planted-0123456789-do-not-print"
@@ -355,7 +355,7 @@ def test_no_key_gets_into_a_bundle(
     assert not (tmp_path / "b").exists()
 
 
-def test_what_is_not_ready_is_refused_in_a_sentence(
+def test_unfinished_study_is_rejected_in_one_sentence(
     chimera: Chimera, decided: Study, bundle: Path, tmp_path: Path
 ) -> None:
     with closing(sqlite3.connect(decided.store_path)) as db, db:
@@ -371,7 +371,7 @@ def crate_of(folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_the_crate_keeps_the_rules_of_ro_crate(bundle: Path) -> None:
+def test_crate_follows_the_ro_crate_specification(bundle: Path) -> None:
     crate = crate_of(bundle)
     assert crate["@context"] == "https://w3id.org/ro/crate/1.1/context"
     graph = crate["@graph"]
@@ -406,7 +406,7 @@ def test_the_crate_keeps_the_rules_of_ro_crate(bundle: Path) -> None:
         assert file["encodingFormat"] != "application/octet-stream"
 
 
-def test_the_preregistration_has_the_order_of_the_osf_form(bundle: Path) -> None:
+def test_preregistration_has_the_order_of_the_osf_form(bundle: Path) -> None:
     text = (bundle / "preregistration.md").read_text()
     assert re.findall("^### (.+)$", text, re.MULTILINE) == [
         "Title", "Authors", "Description", "Hypotheses",
@@ -422,7 +422,7 @@ def test_the_preregistration_has_the_order_of_the_osf_form(bundle: Path) -> None
     assert json.loads((bundle / "plan.lock").read_text())["sha256"] in text
 
 
-def test_the_preregistration_can_be_had_before_the_first_run(
+def test_preregistration_is_available_before_the_first_run(
     chimera: Chimera, tmp_path: Path
 ) -> None:
     assert chimera("new", tmp_path / "study", "--template", "selfplay").code == 0

@@ -40,7 +40,7 @@ def write_log(path: Path, *talks: list[str], names: str = "talk-{}") -> Path:
         (["--fail-on", "nothing-judged"], 0),
     ],
 )
-def test_a_share_of_looping_conversations_can_be_allowed(
+def test_share_of_looping_conversations_can_be_allowed(
     chimera: Chimera, tmp_path: Path, options: list[str], code: int
 ) -> None:
     log = write_log(tmp_path / "log.jsonl", AGAIN, WELL, WELL, WELL)
@@ -50,7 +50,7 @@ def test_a_share_of_looping_conversations_can_be_allowed(
 
 
 @pytest.mark.weights
-def test_the_share_is_that_of_collapse_where_collapse_is_checked(
+def test_share_is_that_of_collapse_where_collapse_is_checked(
     chimera: Chimera, tmp_path: Path
 ) -> None:
     log = write_log(tmp_path / "log.jsonl", AGAIN, [*WELL, "Bees dance."])
@@ -60,7 +60,7 @@ def test_the_share_is_that_of_collapse_where_collapse_is_checked(
 
 
 @pytest.mark.parametrize("options", [["--fail-on", "loop"], ["--max-share", "1"]])
-def test_a_check_fails_when_nothing_could_be_judged(
+def test_check_fails_when_nothing_could_be_judged(
     chimera: Chimera, tmp_path: Path, options: list[str]
 ) -> None:
     log = write_log(tmp_path / "log.jsonl", ["Hi."], ["Hello!", "Hi."])
@@ -71,7 +71,7 @@ def test_a_check_fails_when_nothing_could_be_judged(
 
 
 @pytest.mark.parametrize("share", ["1.5", "-0.1", "half"])
-def test_an_impossible_share_is_refused(chimera: Chimera, tmp_path: Path, share: str) -> None:
+def test_impossible_share_is_rejected(chimera: Chimera, tmp_path: Path, share: str) -> None:
     log = write_log(tmp_path / "log.jsonl", AGAIN)
     ran = chimera("detect", "--no-vectors", log, f"--max-share={share}")
     assert (ran.code, "--max-share" in ran.err) == (2, True)
@@ -127,7 +127,7 @@ def test_junit_output_lists_what_the_check_counts(chimera: Chimera, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["results.txt", "nowhere/results.xml"])
-def test_a_junit_file_that_can_not_be_written_is_refused_first(
+def test_junit_file_that_cannot_be_written_is_rejected_first(
     chimera: Chimera, tmp_path: Path, name: str
 ) -> None:
     log = write_log(tmp_path / "log.jsonl", AGAIN)
@@ -200,7 +200,7 @@ def test_pytest_finds_the_fixture_by_our_entry_point(tmp_path: Path) -> None:
     assert "testing/__init__.py" not in ran.stdout  # the line that failed is the test's
 
 
-def test_the_plugin_loads_next_to_nothing_when_pytest_starts() -> None:
+def test_plugin_imports_hardly_anything_at_pytest_startup() -> None:
     code = (
         "import sys, pytest; before = set(sys.modules)\n"
         f"import {entry_point()['chimeralab']}\n"
@@ -213,7 +213,7 @@ def test_the_plugin_loads_next_to_nothing_when_pytest_starts() -> None:
     assert len(loaded) <= 4
 
 
-def test_the_workflow_of_the_docs_is_valid_and_its_options_exist(chimera: Chimera) -> None:
+def test_workflow_of_the_docs_is_valid_and_its_options_exist(chimera: Chimera) -> None:
     yaml = pytest.importorskip("yaml")
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```yaml\n(.*?)```", page, flags=re.S)

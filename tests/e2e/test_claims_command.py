@@ -26,7 +26,7 @@ def check(chimera: Chimera, study: Study, path: Path, text: str) -> tuple[int, l
     return ran.code, [(each["line"], each["said"], each["closest"]) for each in found]
 
 
-def test_a_text_of_known_names_passes_and_is_filled(
+def test_text_of_known_names_passes_and_is_filled(
     chimera: Chimera, study: Study, tmp_path: Path
 ) -> None:
     text, filled = tmp_path / "text.md", tmp_path / "filled.md"
@@ -38,7 +38,7 @@ def test_a_text_of_known_names_passes_and_is_filled(
     assert "would overwrite" in chimera("claims", text, "--study", study.path, "--fill", text).err
 
 
-def test_an_unknown_name_is_listed_with_its_line_and_the_closest_one(
+def test_unknown_name_is_listed_with_its_line_and_the_closest_one(
     chimera: Chimera, study: Study, tmp_path: Path
 ) -> None:
     text = "Loops:\n{{rateLoop}} and\n\\rateLops, \\rateLoops, \\textbf{x}, \\newLine\n"
@@ -78,7 +78,7 @@ def test_report_and_export_write_the_same_numbers(
         assert (tmp_path / "out" / name).read_bytes() == written
 
 
-def test_what_can_not_be_read_is_said_in_one_sentence(
+def test_unreadable_input_is_rejected_in_one_sentence(
     chimera: Chimera, study: Study, tmp_path: Path
 ) -> None:
     ran = chimera("claims", tmp_path / "none.md", "--study", study.path)

@@ -73,7 +73,9 @@ def test_published_vectors_through_the_command_line(chimera: Chimera, tmp_path: 
     assert ran.rows[0]["at_risk_turns"] == 36
 
 
-def test_alternation_is_none_when_both_drifts_must_be_low(chimera: Chimera, tmp_path: Path) -> None:
+def test_alternation_does_not_count_if_both_drifts_must_be_low(
+    chimera: Chimera, tmp_path: Path
+) -> None:
     log = write_log(tmp_path / "log.jsonl", [A, B] * 20)
     ran = chimera("detect", "--json", "--drift", "both", log)
     assert ran.rows[0]["collapse_rate"] == 0
@@ -106,7 +108,7 @@ def test_trace_adds_every_turn(chimera: Chimera, tmp_path: Path) -> None:
     assert len(last["lags"]) == 5
 
 
-def test_people_get_a_table_with_the_spans(chimera: Chimera, tmp_path: Path) -> None:
+def test_table_shows_the_spans(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", [A] * 8, UNRELATED, [A] * 3)
     ran = chimera("detect", log)
     assert "5–8" in ran.out
@@ -150,7 +152,7 @@ def test_results_are_written_as_tables(chimera: Chimera, tmp_path: Path) -> None
     assert table[0]["collapse_rate"] == pytest.approx(0.5)
 
 
-def test_traces_are_written_a_row_a_turn(chimera: Chimera, tmp_path: Path) -> None:
+def test_traces_are_written_with_a_row_per_turn(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", [A] * 6)
     chimera("detect", log, "--trace", "--out", tmp_path / "turns.csv")
     with (tmp_path / "turns.csv").open() as file:
@@ -185,7 +187,7 @@ def test_compressed_logs_and_standard_input(tmp_path: Path) -> None:
     assert json.loads(named.stdout)["collapsed"] == json.loads(piped.stdout)["collapsed"] == [5, 6]
 
 
-def test_a_cache_file_gives_the_same_verdicts(chimera: Chimera, tmp_path: Path) -> None:
+def test_cache_file_gives_the_same_verdicts(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", *(texts for texts, *_ in VECTORS[:5]))
     plain = chimera("detect", "--json", log)
     first = chimera("detect", "--json", "--cache", tmp_path / "vectors.db", log)
@@ -193,7 +195,7 @@ def test_a_cache_file_gives_the_same_verdicts(chimera: Chimera, tmp_path: Path) 
     assert plain.out == first.out == second.out
 
 
-def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+def test_reader_that_closes_the_pipe_early_is_not_an_error(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", *([[A] * 6] * 3000))
     command = f"{sys.executable} -m chimeralab detect --json {log} | head -1"
     ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
@@ -226,7 +228,7 @@ def test_bad_logs_are_named_with_the_reason(chimera: Chimera, tmp_path: Path, ca
     assert not list(tmp_path.glob(".*"))
 
 
-def test_bad_lines_can_be_passed_over(chimera: Chimera, tmp_path: Path) -> None:
+def test_bad_lines_can_be_skipped(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", [A] * 6)
     log.write_text(log.read_text() + "{broken\n" + log.read_text())
     assert chimera("detect", "--json", log).code == 2
@@ -245,13 +247,13 @@ def test_nothing_readable_is_an_error(chimera: Chimera, tmp_path: Path) -> None:
     assert "no conversation found in" in ran.err
 
 
-def test_a_folder_without_logs_is_an_error(chimera: Chimera, tmp_path: Path) -> None:
+def test_folder_without_logs_is_an_error(chimera: Chimera, tmp_path: Path) -> None:
     ran = chimera("detect", tmp_path)
     assert ran.code == 2
     assert str(tmp_path) in ran.err
 
 
-def test_one_turn_is_no_verdict_but_no_error(chimera: Chimera, tmp_path: Path) -> None:
+def test_one_turn_gives_no_verdict_and_no_error(chimera: Chimera, tmp_path: Path) -> None:
     [row] = chimera("detect", "--json", write_log(tmp_path / "log.jsonl", [A])).rows
     assert row["collapse_rate"] is None
     assert "no verdict" in str(row["reason"])
@@ -284,7 +286,7 @@ def test_a_hundred_thousand_turns(chimera: Chimera, tmp_path: Path, turns: int) 
         (["--format", "plane"], "unknown format 'plane' (did you mean 'plain'?)"),
     ],
 )
-def test_impossible_options_are_refused(
+def test_impossible_options_are_rejected(
     chimera: Chimera, tmp_path: Path, options: list[str], words: str
 ) -> None:
     ran = chimera("detect", write_log(tmp_path / "log.jsonl", [A] * 6), *options)
@@ -293,7 +295,7 @@ def test_impossible_options_are_refused(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-def test_a_full_disk_leaves_nothing_behind(
+def test_full_disk_leaves_nothing_behind(
     chimera: Chimera, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = write_log(tmp_path / "log.jsonl", [A] * 6)
@@ -315,7 +317,7 @@ def test_a_full_disk_leaves_nothing_behind(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
-def test_a_read_only_cache_is_named(chimera: Chimera, tmp_path: Path) -> None:
+def test_read_only_cache_is_named(chimera: Chimera, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.mkdir(mode=0o500)
     ran = chimera("detect", write_log(tmp_path / "l.jsonl", [A] * 6), "--cache", cache / "v.db")
@@ -323,7 +325,7 @@ def test_a_read_only_cache_is_named(chimera: Chimera, tmp_path: Path) -> None:
     assert "pass a writable file with --cache" in ran.err
 
 
-def test_a_reader_of_ones_own_is_named_by_module_and_class(
+def test_custom_reader_is_named_by_module_and_class(
     chimera: Chimera, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -49,7 +49,7 @@ def test_58_identical_calls_are_a_loop(chimera: Chimera, tmp_path: Path) -> None
     assert (ran.code, "no conversation could be judged for collapse" in ran.err) == (1, True)
 
 
-def test_a_bot_that_says_one_sentence_is_judged_as_the_assistant(
+def test_bot_that_says_one_sentence_is_judged_as_the_assistant(
     chimera: Chimera, tmp_path: Path
 ) -> None:
     said = [{"speaker": "user", "text": news} for news in NEWS]
@@ -63,7 +63,7 @@ def test_a_bot_that_says_one_sentence_is_judged_as_the_assistant(
     assert "assistant" in chimera("detect", log).out
 
 
-def test_a_cycle_of_three_loops_where_the_locked_rule_sees_nothing(
+def test_cycle_of_three_loops_where_the_locked_rule_sees_nothing(
     chimera: Chimera, tmp_path: Path
 ) -> None:
     log = write(tmp_path / "log.jsonl", {"id": "a", "turns": list(NEWS[:3]) * 4})
@@ -84,7 +84,7 @@ def test_without_vectors_there_is_no_collapse_verdict(chimera: Chimera, tmp_path
 
 
 @pytest.mark.parametrize("which", ["locked", "loops"])
-def test_one_detector_can_be_asked_alone(chimera: Chimera, tmp_path: Path, which: str) -> None:
+def test_one_detector_can_run_alone(chimera: Chimera, tmp_path: Path, which: str) -> None:
     log = write(tmp_path / "log.jsonl", {"id": "a", "turns": [NEWS[0]] * 6})
     [row] = chimera("detect", "--detector", which, "--json", log).rows
     assert (row["looping"] is None) == (which == "locked")
@@ -156,7 +156,7 @@ def test_healthy_agents_that_poll_and_page_pass(chimera: Chimera, tmp_path: Path
         (("--no-vectors", "--detector", "locked"), "leave out --detector locked"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(
+def test_options_that_contradict_each_other_are_rejected(
     chimera: Chimera, tmp_path: Path, command: str, options: tuple[str, ...], way_out: str
 ) -> None:
     log = write(tmp_path / "log.jsonl", {"id": "a", "turns": list(NEWS)})
@@ -174,7 +174,7 @@ def test_options_that_contradict_each_other_are_refused(
         ("--detector", "locked", "--fail-on", "loop"),
     ],
 )
-def test_a_check_that_could_never_fail_is_refused(
+def test_check_that_could_never_fail_is_rejected(
     chimera: Chimera, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     log = write(tmp_path / "log.jsonl", {"id": "a", "turns": [NEWS[0]] * 9})
@@ -204,14 +204,14 @@ def test_groups_have_the_columns_of_the_detectors_that_ran(
     assert rows("--detector", "locked")[0] == "n collapsed 95 % share of turns 95 %".split()
 
 
-def test_a_field_that_nobody_has_groups_nothing(chimera: Chimera, tmp_path: Path) -> None:
+def test_grouping_by_an_unknown_field_is_an_error(chimera: Chimera, tmp_path: Path) -> None:
     log = write(tmp_path / "log.jsonl", {"turns": list(NEWS), "model": "m", "lab": "x"})
     ran = chimera("detect", log, "--no-vectors", "--group-by", "modle")
     assert ran.code == 2
     assert "no conversation has a field 'modle' to group by; fields: lab, model" in ran.err
 
 
-def test_the_table_names_what_the_loop_detector_judged(chimera: Chimera, tmp_path: Path) -> None:
+def test_table_names_what_the_loop_detector_judged(chimera: Chimera, tmp_path: Path) -> None:
     log = write(tmp_path / "log.jsonl", calls(9))
     head, row, *_ = chimera("detect", log, "--no-vectors").out.splitlines()
     assert head.split() == ["conversation", "judged", "steps", "loop"]

@@ -15,7 +15,7 @@ EXAMPLES = [each for each in TABLES if each.startswith("[trial]")]
 
 
 @pytest.mark.parametrize("use", ["benchform", "mt-consistency", "sycon"])
-def test_the_documented_plan_of_each_public_set_is_valid(tmp_path, chimera, use):
+def test_documented_plan_of_each_public_set_is_valid(tmp_path, chimera, use):
     [tables] = [each for each in EXAMPLES if f'use = "{use}"' in each]
     if not DATA.exists():
         pytest.skip("the public sets are not at hand")

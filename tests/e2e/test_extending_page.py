@@ -42,7 +42,7 @@ def test_every_part_of_the_page_goes_through_a_study(
     assert set(named) <= set(lock["resolved"]["outside_code"])
 
 
-def test_the_reader_of_the_page_reads_its_log(
+def test_reader_of_the_page_reads_its_log(
     tmp_path: Path, chimera: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -53,6 +53,6 @@ def test_the_reader_of_the_page_reads_its_log(
     assert (ran.code, ran.rows[0]["id"], ran.rows[0]["collapsed"]) == (0, "help", [5, 6])
 
 
-def test_the_table_lists_every_section() -> None:
+def test_table_lists_every_section() -> None:
     listed = re.findall(r"^\| \[(.+?)\]", PAGE, re.MULTILINE)
     assert [title.lower() for title in SECTIONS] == listed

@@ -37,7 +37,7 @@ def test_telling_true_from_false_evidence_is_measured_and_printed(ran, chimera):
     assert "fooled" in printed
 
 
-def test_the_delivered_dose_stands_beside_the_measures(ran, chimera):
+def test_delivered_dose_is_next_to_the_measures(ran, chimera):
     arms = chimera("analyse", ran.path, "--json").json["subjects"][0]["arms"]
     doses = {arm["arm"]: arm["delivered"] for arm in arms}
     assert doses["control"] == doses["sham"] == {}

@@ -61,7 +61,7 @@ def decided(make_study: MakeStudy) -> Path:
     return make_study(GATED, steps=(*BOTH, "draw", "audit")).path
 
 
-def test_the_sample_is_drawn_by_the_seed_of_the_plan(chimera: Chimera, rated: Path) -> None:
+def test_sample_is_drawn_by_the_seed_of_the_plan(chimera: Chimera, rated: Path) -> None:
     refused = chimera("rate", "sample", rated, "--for", "gate", "--seed", 3)
     assert (refused.code, "leave out --seed" in refused.err) == (2, True)
     drawn = chimera("rate", "sample", rated, "--for", "gate", "--json").json
@@ -142,7 +142,7 @@ def bare(page: str) -> Iterator[str]:
         ("{ sensitivity = 0.99 }", "reliable, not validated"),
     ],
 )
-def test_a_detector_is_validated_by_the_bounds_that_were_declared(
+def test_detector_is_validated_by_the_bounds_that_were_declared(
     chimera: Chimera, make_study: MakeStudy, bar: str, outcome: str
 ) -> None:
     seeded = ("seed = 7\n", f"seed = 7\nvalidity = {bar}\n")
@@ -153,7 +153,7 @@ def test_a_detector_is_validated_by_the_bounds_that_were_declared(
     assert ("How much collapsed" in page) == (outcome == "validated")
 
 
-def test_a_forged_record_is_neither_shown_nor_kept(chimera: Chimera, decided: Path) -> None:
+def test_forged_record_is_neither_shown_nor_kept(chimera: Chimera, decided: Path) -> None:
     path = decided / "audit" / "gate-record.json"
     honest = path.read_text(encoding="utf-8")
     record = json.loads(honest)

@@ -64,7 +64,7 @@ def test_scout_scans_the_log_of_the_example_and_ratings_validate_it(folder: Path
     assert str(row["validation_result"]).lower() == "true"
 
 
-def test_a_trial_runs_by_its_name(folder: Path) -> None:
+def test_trial_runs_by_its_name(folder: Path) -> None:
     command(folder, *documented("chimera new trial"))
     words = documented("inspect eval chimeralab/stress_trial")
     # A phantom is tested here, so that the model is never asked.
@@ -73,6 +73,6 @@ def test_a_trial_runs_by_its_name(folder: Path) -> None:
     assert "accuracy" in printed
 
 
-def test_the_solver_of_the_page_makes_a_task(tmp_path: Path) -> None:
+def test_solver_of_the_page_makes_a_task(tmp_path: Path) -> None:
     (tmp_path / "garden.py").write_text(GARDEN, encoding="utf-8")
     assert "garden" in command(tmp_path, "inspect", "list", "tasks", "garden.py")

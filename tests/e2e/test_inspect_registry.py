@@ -80,13 +80,13 @@ def run(code: str, hidden: list[str]) -> str:
     return done.stdout
 
 
-def test_the_entry_point_leads_to_a_module() -> None:
+def test_entry_point_names_a_module() -> None:
     value = PROJECT["entry-points"]["inspect_ai"]["chimeralab"]
     pytest.importorskip("inspect_ai", reason="inspect-ai is an extra")
     assert import_module(value)
 
 
-def test_the_registry_loads_with_inspect_alone_and_tasks_name_what_is_missing() -> None:
+def test_registry_loads_with_inspect_alone_and_tasks_name_what_is_missing() -> None:
     code = """
 from chimeralab import InputError
 from chimeralab.integrations.inspect import self_play_study, stress_trial
@@ -128,7 +128,7 @@ for name in ("loops", "looping", "self_play", "self_play_study", "stress_trial",
     assert said.count('pip install "chimera-lab[inspect]"') == 6
 
 
-def test_importing_the_package_brings_in_nothing_of_others() -> None:
+def test_importing_the_package_imports_no_third_party_host() -> None:
     code = """
 import chimeralab
 from chimeralab import Guard, detect

@@ -36,7 +36,7 @@ def study(make_study, monkeypatch):
 
 
 @pytest.mark.parametrize("command", [("check",), ("run",), ("rate", "--rater", "far")])
-def test_a_key_for_another_host_is_asked_for_by_its_name_and_the_host(stranger, study, command):
+def test_key_for_another_host_is_asked_for_by_its_name_and_the_host(stranger, study, command):
     name, *options = command
     ran = stranger(name, study("https://collect.invalid/v1"), *options)
     assert ran.code == 2
@@ -47,18 +47,18 @@ def test_a_key_for_another_host_is_asked_for_by_its_name_and_the_host(stranger, 
 
 
 @pytest.mark.parametrize("command", [("check", "--offline"), ("lock",), ("show",)])
-def test_what_contacts_nobody_asks_for_no_key(stranger, study, command):
+def test_commands_that_contact_nobody_need_no_key(stranger, study, command):
     name, *options = command
     assert stranger(name, study("https://collect.invalid/v1"), *options).code == 0
 
 
-def test_a_key_stays_on_this_machine_without_a_question(stranger, study):
+def test_key_stays_on_this_machine_without_a_question(stranger, study):
     ran = stranger("check", study("http://127.0.0.1:9/v1"))
     assert (ran.code, "--allow-code" in ran.err) == (2, False)
     assert "[models.far] can't be used" in ran.err
 
 
-def test_an_allowed_key_is_announced_and_sent(stranger, study):
+def test_allowed_key_is_announced_and_sent(stranger, study):
     ran = stranger("check", study("https://collect.invalid/v1"), "--allow-code")
     first, second = ran.err.splitlines()
     assert first == "the plan sends the environment variable MY_SECRET_TOKEN to collect.invalid"
@@ -79,7 +79,7 @@ def test_an_allowed_key_is_announced_and_sent(stranger, study):
         ("ANY_KEY", "http://192.168.0.7/v1", False),
     ],
 )
-def test_a_key_may_go_to_its_owner_and_stay_at_home(variable, address, usual):
+def test_key_may_go_to_its_owner_or_stay_local(variable, address, usual):
     assert SentKey(variable, address).is_usual == usual
 
 

@@ -224,7 +224,7 @@ class Places:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="looks for processes as Linux lists them")
-def test_300_kills_lose_nothing_and_leave_nothing(tmp_path, capsys, monkeypatch):
+def test_300_kills_lose_nothing_and_leave_no_files(tmp_path, capsys, monkeypatch):
     # Else each process would begin by importing pytest again.
     monkeypatch.setattr("__main__.__file__", None, raising=False)
     monkeypatch.setattr("__main__.__spec__", None, raising=False)

@@ -76,7 +76,7 @@ def endings(study: Study) -> list[tuple[str, str, int, str]]:
         ]
 
 
-def test_a_run_killed_at_random_moments_has_every_turn_once(tmp_path: Path) -> None:
+def test_run_killed_at_random_moments_has_every_turn_once(tmp_path: Path) -> None:
     rng, processes = random.Random(25), quick_processes()
     killed, peaceful = make_study(tmp_path / "killed"), make_study(tmp_path / "peaceful")
     waiting = [rng.randint(1, AT_ONCE) for _ in range(KILLS)]
@@ -102,7 +102,7 @@ def test_a_run_killed_at_random_moments_has_every_turn_once(tmp_path: Path) -> N
     assert KILLS < sum(waiting) <= attempts["interrupted"] <= KILLS * AT_ONCE
 
 
-def test_a_runner_that_is_killed_leaves_the_study_free(tmp_path: Path) -> None:
+def test_killed_runner_does_not_lock_the_study(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study")
     run_and_kill(study, quick_processes(), answers=3, waiting=1)
     with study.run_lock():

@@ -181,7 +181,7 @@ def test_every_extra_says_what_it_brings() -> None:
 
 
 @pytest.mark.parametrize("extra", HOSTS)
-def test_a_live_guard_without_its_host_names_the_extra(extra: str) -> None:
+def test_live_guard_without_its_host_names_the_extra(extra: str) -> None:
     hidden = json.dumps([each.partition(".")[0] for each in extras()[extra]])
     code = RUN + (
         "try:\n"
@@ -222,7 +222,7 @@ def test_options_without_effect_are_rejected(options: list[str], said: str, chim
     assert said in ran.err
 
 
-def test_the_package_brings_in_no_host() -> None:
+def test_package_imports_no_host() -> None:
     hosts = {each.partition(".")[0] for extra in HOSTS for each in extras()[extra]} - {"google"}
     code = (
         "import sys, chimeralab\n"
@@ -234,14 +234,14 @@ def test_the_package_brings_in_no_host() -> None:
     assert ran.stdout.split() == []
 
 
-def test_the_package_and_a_guard_by_words_load_no_numpy() -> None:
+def test_package_and_a_guard_by_words_load_no_numpy() -> None:
     code = "import chimeralab, sys; from chimeralab import Guard; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
     hidden = json.dumps(["numpy", *not_light()])
     subprocess.run([sys.executable, "-c", RUN + GUARD, hidden, "[]"], check=True)
 
 
-def test_what_a_command_does_not_use_is_not_loaded() -> None:
+def test_commands_import_only_what_they_use() -> None:
     spared = {
         ("tokenizers", "sqlite3"): ["detect", LOG, "--no-vectors"],
         ("numpy", "asyncio", "ssl"): ["rate", LOG],
@@ -255,7 +255,7 @@ def test_what_a_command_does_not_use_is_not_loaded() -> None:
 @pytest.mark.slow
 @pytest.mark.weights
 @pytest.mark.timeout(900)
-def test_a_fresh_environment_with_the_light_install_alone(tmp_path: Path) -> None:
+def test_fresh_environment_with_the_light_install_alone(tmp_path: Path) -> None:
     place = tmp_path / "fresh"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
     pip = [sys.executable, "-m", "pip", "--python", str(place), "install", "--quiet"]

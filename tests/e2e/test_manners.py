@@ -43,7 +43,7 @@ def test_long_ids_are_folded_in_80_columns_and_never_cut(
     assert pasted.startswith(LONG)
 
 
-def test_a_closed_pipe_ends_the_command_as_sigpipe_would(tmp_path: Path) -> None:
+def test_closed_pipe_ends_the_command_as_sigpipe_would(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", "talk")
     for options in (["--json"], [], ["--help"]):
         reading, writing = os.pipe()
@@ -55,7 +55,7 @@ def test_a_closed_pipe_ends_the_command_as_sigpipe_would(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("command", [("detect", "--no-vectors"), ("sweep",)])
-def test_to_group_by_what_no_conversation_has_is_an_error(
+def test_grouping_by_a_missing_field_is_an_error(
     chimera: Chimera, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     log = write_log(tmp_path / "log.jsonl", "talk", model="small")
@@ -64,13 +64,13 @@ def test_to_group_by_what_no_conversation_has_is_an_error(
     assert "no conversation has a field 'nofield' to group by; fields: model" in ran.err
 
 
-def test_what_can_not_be_grouped_is_not_written_either(chimera: Chimera, tmp_path: Path) -> None:
+def test_nothing_is_written_if_grouping_fails(chimera: Chimera, tmp_path: Path) -> None:
     log, kept = write_log(tmp_path / "log.jsonl", "talk"), tmp_path / "out.csv"
     ran = chimera("detect", "--no-vectors", log, "--group-by", "nofield", "--out", kept)
     assert (ran.code, kept.exists()) == (2, False)
 
 
-def test_a_mistyped_cache_makes_no_folders(chimera: Chimera, tmp_path: Path) -> None:
+def test_mistyped_cache_path_creates_no_folders(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", "talk")
     ran = chimera("detect", log, "--cache", tmp_path / "cahce" / "of" / "vectors.db")
     assert ran.code == 2
@@ -86,9 +86,7 @@ def test_a_mistyped_cache_makes_no_folders(chimera: Chimera, tmp_path: Path) -> 
         (["rubric", "shwo"], "unknown command 'shwo' (did you mean 'show'?)"),
     ],
 )
-def test_a_mistyped_command_gets_a_suggestion(
-    chimera: Chimera, asked: list[str], said: str
-) -> None:
+def test_mistyped_command_gets_a_suggestion(chimera: Chimera, asked: list[str], said: str) -> None:
     ran = chimera(*asked)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
@@ -111,7 +109,7 @@ def test_the_first_verdict_is_printed_before_the_last_log_can_be_read(
     assert running.returncode == 0
 
 
-def test_rate_and_detect_name_a_conversation_alike(chimera: Chimera, tmp_path: Path) -> None:
+def test_rate_and_detect_use_the_same_conversation_names(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", "talk")
     (rated,) = chimera("rate", "--json", log, "--out", tmp_path / "labels.jsonl").rows
     (judged,) = chimera("detect", "--json", "--no-vectors", log).rows

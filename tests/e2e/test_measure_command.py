@@ -70,7 +70,7 @@ def test_worked_examples_in_every_format(measure: Callable[..., Any], ending: st
     assert framed["companions"]["br_biased_only"] == pytest.approx(0.8)
 
 
-def test_a_metric_without_its_columns_is_null_with_a_reason(measure: Callable[..., Any]) -> None:
+def test_metric_without_its_columns_is_null_with_a_reason(measure: Callable[..., Any]) -> None:
     ran = measure([{"session": "s", "trial": 1}], "--json")
     assert ran.code == 0
     assert [ran.json[name]["value"] for name in ("mci", "gfq", "dfs")] == [None, None, None]
@@ -100,7 +100,7 @@ def test_one_cluster_has_no_interval_and_says_so(measure: Callable[..., Any]) ->
     assert "a single cluster" in found["undefined"]["mci.interval"]
 
 
-def test_arms_are_measured_apart(measure: Callable[..., Any]) -> None:
+def test_arms_are_measured_separately(measure: Callable[..., Any]) -> None:
     rows = [row | {"arm": arm} for arm in ("control", "sham") for row in RECALL]
     rows += [row | {"arm": "control"} for row in FRAMED]
     found = measure(rows, "--by", "arm", "--json").json
@@ -118,13 +118,13 @@ def test_same_pair_names_in_two_arms_are_two_pairs(measure: Callable[..., Any]) 
     assert measure(rows, "--json").json["dfs"]["pairs"] == 10
 
 
-def test_grouping_by_a_column_that_is_not_there_is_refused(measure: Callable[..., Any]) -> None:
+def test_grouping_by_a_column_that_is_not_there_is_rejected(measure: Callable[..., Any]) -> None:
     ran = measure(RECALL, "--by", "arm")
     assert ran.code == 2
     assert "'arm'" in ran.err
 
 
-def test_people_get_a_table_with_words(measure: Callable[..., Any]) -> None:
+def test_table_has_plain_names(measure: Callable[..., Any]) -> None:
     ran = measure([*RECALL, *FRAMED])
     assert ran.code == 0
     assert "0.585" in ran.out
@@ -151,12 +151,12 @@ def test_numbers_need_a_range(measure: Callable[..., Any]) -> None:
     assert measure(rows, "--range", -10, 10, "--json").json["dfs"]["fi"] == pytest.approx(0.8)
 
 
-def test_free_text_that_nobody_compares_may_hold_anything(measure: Callable[..., Any]) -> None:
+def test_free_text_columns_may_contain_anything(measure: Callable[..., Any]) -> None:
     rows = [row | {"response": text} for row, text in zip(RECALL, "4 five 6 7 8".split())]  # noqa: B905
     assert measure(rows, "--json", ending="csv").json["mci"]["value"] == pytest.approx(0.585)
 
 
-def test_columns_that_nobody_knows_are_named(measure: Callable[..., Any]) -> None:
+def test_unknown_columns_are_named(measure: Callable[..., Any]) -> None:
     ran = measure([row | {"confidance": 1} for row in RECALL])
     assert "confidance" in ran.err
 
@@ -184,7 +184,7 @@ BAD_ROWS: dict[str, tuple[Rows, list[str]]] = {
         ["line 1", "truth", "categories"],
     ),
     "no session": ([{"trial": 1}], ["line 1", "session"]),
-    "trial is no number": ([{"session": "s", "trial": "first"}], ["line 1", "trial", "'first'"]),
+    "trial is not a number": ([{"session": "s", "trial": "first"}], ["line 1", "trial", "'first'"]),
     "infinite": (changed(RECALL, 0, confidence=float("inf")), ["line 1", "confidence"]),
     "huge": (changed(RECALL, 3, trial=10**400), ["line 4", "trial"]),
     "nested": (changed(RECALL, 0, session=["s"]), ["line 1", "session"]),
@@ -214,7 +214,7 @@ def test_category_among_numbers_is_named_in_csv_too(measure: Callable[..., Any])
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
-def test_a_mixture_of_numbers_and_words_is_the_first_thing_said(
+def test_mixed_numbers_and_words_are_reported_first(
     measure: Callable[..., Any], ending: str
 ) -> None:
     rows = changed(changed(FRAMED, 0, response=0.7), 3, response="yes")
@@ -225,7 +225,7 @@ def test_a_mixture_of_numbers_and_words_is_the_first_thing_said(
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_column_that_is_not_there_is_named_beside_the_nearest_one(
+def test_missing_column_is_named_with_the_closest_match(
     measure: Callable[..., Any], ending: str
 ) -> None:
     ran = measure([{"sessionid": "s", "trial": 1, "correct": 1}], ending=ending)
@@ -283,7 +283,7 @@ def test_unreadable_files_are_named_with_the_reason(
         (["--by", "colour"], "colour"),
     ],
 )
-def test_impossible_options_are_refused(
+def test_impossible_options_are_rejected(
     measure: Callable[..., Any], options: list[object], words: str
 ) -> None:
     ran = measure(RECALL, *options)
@@ -291,13 +291,13 @@ def test_impossible_options_are_refused(
     assert words in ran.err
 
 
-def test_a_file_that_is_not_there_is_named(measure: Callable[..., Any], tmp_path: Path) -> None:
+def test_file_that_is_not_there_is_named(measure: Callable[..., Any], tmp_path: Path) -> None:
     ran = measure(tmp_path / "nowhere.jsonl")
     assert ran.code == 2
     assert "nowhere.jsonl" in ran.err
 
 
-def test_names_in_a_log_do_not_steer_the_terminal(measure: Callable[..., Any]) -> None:
+def test_names_in_a_log_cannot_control_the_terminal(measure: Callable[..., Any]) -> None:
     rows = [row | {"arm": "a\x1b[2Jb", "\x1b[31m": 1} for row in RECALL]
     ran = measure(rows, "--by", "arm")
     assert "\x1b[2J" not in ran.out
@@ -328,7 +328,7 @@ def test_answers_are_judged_by_the_scorer_where_the_log_does_not(measure, ending
     assert "compared with `truth`" in shown.out
 
 
-def test_a_log_that_says_what_is_correct_is_believed(measure):
+def test_log_that_says_what_is_correct_is_believed(measure):
     rows = [{"session": "s", "trial": 1, "response": "Lyon", "truth": "Paris", "correct": True}]
     rows += [{"session": "s", "trial": 2, "response": "Paris", "truth": "Paris"}]
     found = measure(rows, "--json").json
@@ -336,7 +336,7 @@ def test_a_log_that_says_what_is_correct_is_believed(measure):
     assert found["coverage"]["correct"] == 1
 
 
-def test_a_truth_that_cannot_be_read_is_named_with_its_line(measure):
+def test_truth_that_cannot_be_read_is_named_with_its_line(measure):
     rows = [{"session": "s", "trial": 1, "response": "x", "truth": {"pattern": "("}}]
     refused = measure(rows)
     assert refused.code == 2

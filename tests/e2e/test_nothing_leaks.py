@@ -14,7 +14,7 @@ DESIGN = """
 factorial = ["amnesia", "infallibility", "conformity"]
 countermeasures = ["ledger", "review", "commit"]
 """
-# What a scenario or a probe says in so many words is no leak: these are the words of the lab.
+# Words that scenarios and probes use literally do not leak anything.
 OF_THE_LAB = """
     amnesia infallibility conformity sham control ledger commit factorial stressor countermeasure
     injection probe noticed truth lure key item needs solution signal arm scenario critical
@@ -45,7 +45,7 @@ def telling(study: Study) -> list[str]:
 
 
 @pytest.mark.parametrize("wire", ["http", "openai"])
-def test_no_request_of_a_full_trial_tells_what_it_is_about(make_study, chimera, wire):
+def test_requests_of_a_full_trial_do_not_reveal_its_purpose(make_study, chimera, wire):
     received: list[str] = []
     with serving(Serving().answer if wire == "http" else chat, received) as url:
         agent = f'use = "http"\nurl = "{url}"\ncan = ["fork", "forget"]'

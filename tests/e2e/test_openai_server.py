@@ -134,7 +134,7 @@ def test_wrong_key_is_an_auth_failure_without_any_key_in_it(
 
 
 @pytest.mark.model
-def test_faults_that_pass_are_retried_and_every_try_is_told(
+def test_transient_faults_are_retried_and_every_attempt_reported(
     smollm_url: str, smollm_key: str, fault_proxy: Callable[..., Any]
 ) -> None:
     proxy = fault_proxy(smollm_url, ["busy", "broken", "drop", "half_answer"])
@@ -166,14 +166,14 @@ def test_server_that_never_ends_its_answer_is_a_timeout_however_often_it_sends(
     assert all(each.seconds > 0.3 for each in asked.tries)
 
 
-def test_body_beyond_its_limit_is_not_asked_for_again(fault_proxy: Callable[..., Any]) -> None:
+def test_oversized_body_is_not_retried(fault_proxy: Callable[..., Any]) -> None:
     proxy = fault_proxy(NOBODY, ["flood"] * 5)
     asked = ask(proxy.url, max_retries=4)
     assert "larger than 8 MB" in str(asked.failure)
     assert proxy.seen == ["flood"]
 
 
-def test_redirect_leads_nowhere(fault_proxy: Callable[..., Any]) -> None:
+def test_redirect_is_not_followed(fault_proxy: Callable[..., Any]) -> None:
     proxy = fault_proxy(NOBODY, ["moved", "fine"])
     asked = ask(proxy.url, max_retries=4)
     assert "302" in str(asked.failure)
@@ -257,7 +257,7 @@ def test_refusals_are_replies(fault: str, text: str, fault_proxy: Callable[..., 
 @pytest.mark.parametrize(
     "fault", ["echo_key", "reply_with_key", "key_in_two", "error_with_key_in_two"]
 )
-def test_key_echoed_by_the_server_is_shown_nowhere(
+def test_key_echoed_by_the_server_is_redacted(
     fault: str,
     smollm_key: str,
     fault_proxy: Callable[..., Any],
@@ -313,14 +313,16 @@ def choice(seed: int = 1, tokens: int = 24) -> Request:
 
 @pytest.mark.model
 @pytest.mark.parametrize("how", [None, "json_schema", "grammar"])
-def test_a_real_server_is_held_to_the_options(smollm_url: str, smollm_key: str, how: Any) -> None:
+def test_real_server_is_constrained_to_the_options(
+    smollm_url: str, smollm_key: str, how: Any
+) -> None:
     found = [ask(smollm_url, smollm_key, choice(seed), constrain=how).reply for seed in (1, 2)]
     assert {reply.text for reply in found if reply} <= set(CITIES)
     assert [reply.note for reply in found if reply] == [None, None]
 
 
 @pytest.mark.model
-def test_a_real_server_is_held_to_the_options_through_inspect(
+def test_real_server_is_constrained_to_the_options_through_inspect(
     smollm_url: str, smollm_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("inspect_ai", reason="inspect-ai is an extra")
@@ -339,9 +341,7 @@ def test_a_real_server_is_held_to_the_options_through_inspect(
 
 
 @pytest.mark.model
-def test_a_server_that_is_not_held_to_the_options_answers_in_its_own_words(
-    smollm_url: str, smollm_key: str
-) -> None:
+def test_unconstrained_server_answers_in_free_text(smollm_url: str, smollm_key: str) -> None:
     free = ask(smollm_url, smollm_key, choice(), constrain="off").reply
     # llama.cpp knows no key of vLLM's, and ignores it: the reply is kept as it is, and noted.
     ignored = ask(smollm_url, smollm_key, choice(), constrain="choice").reply
@@ -352,7 +352,7 @@ def test_a_server_that_is_not_held_to_the_options_answers_in_its_own_words(
     assert ignored.note == "the server did not keep to the options"
 
 
-def test_a_server_without_schemas_is_asked_in_words_once_it_has_refused_one() -> None:
+def test_server_that_rejects_a_schema_is_asked_in_the_prompt() -> None:
     with ChoosyServer() as server:
 
         async def twice() -> list[Reply]:

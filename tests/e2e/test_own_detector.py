@@ -97,7 +97,7 @@ def after_all_steps(chimera: Chimera, study: Path) -> dict[str, str]:
     }
 
 
-def test_a_subclass_of_the_locked_detector_is_reported_under_its_own_name(
+def test_subclass_of_the_locked_detector_is_reported_under_its_own_name(
     chimera: Chimera, make_study: MakeStudy
 ) -> None:
     study = make_study(judged_by("Never", NEVER)).path
@@ -126,7 +126,7 @@ def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_encoder")
-def test_a_rule_of_another_kind_goes_through_all_steps_without_an_encoder(
+def test_rule_of_another_kind_goes_through_all_steps_without_an_encoder(
     chimera: Chimera, make_study: MakeStudy, tmp_path: Path
 ) -> None:
     study = make_study(judged_by("Echo", ECHO)).path
@@ -174,7 +174,7 @@ def test_a_rule_of_another_kind_goes_through_all_steps_without_an_encoder(
         ),
     ],
 )
-def test_what_is_not_a_detector_is_refused_before_the_lock(
+def test_invalid_detector_is_rejected_before_the_lock(
     chimera: Chimera, make_study: MakeStudy, code: str, lacks: str
 ) -> None:
     head = "from dataclasses import dataclass\nfrom chimeralab import Detector\n"

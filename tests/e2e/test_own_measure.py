@@ -28,7 +28,7 @@ def trial_with(make_study: MakeStudy, code: str, more: str = PLAN, steps: Steps 
     return make_study(files, more, steps=steps)
 
 
-def test_a_measure_of_ones_own_is_analysed_and_reported(make_study, chimera):
+def test_custom_measure_is_analysed_and_reported(make_study, chimera):
     study = trial_with(make_study, example(), steps=RUN)
     found = json.loads(chimera("analyse", study.path, "--json").out)["subjects"][0]
     assert found["arms"][0]["measures"]["hasty"]["occasions"] > 0
@@ -43,7 +43,7 @@ def test_a_measure_of_ones_own_is_analysed_and_reported(make_study, chimera):
     assert chimera("verify", study.path).code == 0
 
 
-def test_a_measure_of_ones_own_changes_no_other_number_but_what_it_is_corrected_with(make_study):
+def test_custom_measure_changes_only_the_corrected_p_values(make_study):
     study = trial_with(make_study, example(), steps=("run",))
     with_it = analyse_trial(study).subjects[0]
     (study.path / "plan.toml").write_text((study.path / "plan.toml").read_text().replace(PLAN, ""))
@@ -70,7 +70,7 @@ def _uncorrected(effect: Any) -> Any:
         ),
     ],
 )
-def test_what_is_not_a_measure_is_refused_before_the_run(make_study, code, more, said):
+def test_invalid_measure_is_rejected_before_the_run(make_study, code, more, said):
     study = trial_with(make_study, example() if code is None else code, more)
     with pytest.raises(InputError, match=r"\[measures\.") as caught:
         study.plan  # noqa: B018

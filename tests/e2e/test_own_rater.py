@@ -27,7 +27,7 @@ raters = ["rules", "mine"]
 OWN = changed(SELFPLAY | {EXAMPLE.name: EXAMPLE.read_text(encoding="utf-8")}, TABLES)
 
 
-def test_a_rater_of_ones_own_rates_under_its_name_and_is_audited(
+def test_custom_rater_rates_under_its_name_and_is_audited(
     chimera: Chimera, make_study: MakeStudy
 ) -> None:
     study = make_study(OWN, steps=RUN).path
@@ -67,7 +67,7 @@ def test_changed_code_of_a_rater_is_not_the_locked_plan(
         (('"mine"]', '"mein"]'), "unknown rater 'mein' in [gate] raters; known: rules, mine, "),
     ],
 )
-def test_what_is_wrong_with_a_rater_is_said_before_anything_runs(
+def test_invalid_rater_is_rejected_before_anything_runs(
     chimera: Chimera, make_study: MakeStudy, change: tuple[str, str], complaint: str
 ) -> None:
     ran = chimera("lock", make_study(OWN, change).path)
@@ -81,7 +81,7 @@ def test_what_is_wrong_with_a_rater_is_said_before_anything_runs(
         (('"", 0,', '"", 2,'), "must return a Rating of '"),
     ],
 )
-def test_a_rater_that_breaks_down_is_named_with_the_conversation(
+def test_failing_rater_is_named_with_the_conversation(
     chimera: Chimera, make_study: MakeStudy, change: tuple[str, str], complaint: str
 ) -> None:
     study = make_study(OWN, change, steps=("run",)).path

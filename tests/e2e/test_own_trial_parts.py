@@ -51,9 +51,7 @@ concurrency = 4
 FILES = {"plan.toml": PLAN, EXAMPLE.name: EXAMPLE.read_text(encoding="utf-8")}
 
 
-def test_parts_of_one_s_own_go_through_a_whole_trial_under_their_names(
-    make_study, tmp_path, chimera
-):
+def test_custom_parts_run_through_a_whole_trial_under_their_names(make_study, tmp_path, chimera):
     study = make_study(FILES)
     for step in ("lock", "run", "verify"):
         assert chimera(step, study.path).code == 0, step
@@ -113,13 +111,13 @@ def test_parts_of_one_s_own_go_through_a_whole_trial_under_their_names(
         ("return step.lure is not None", "return False", r"\[stressors.rumour\] never acts on"),
     ],
 )
-def test_what_is_wrong_with_a_part_is_said_before_the_lock(make_study, old, new, complaint):
+def test_invalid_part_is_rejected_before_the_lock(make_study, old, new, complaint):
     study = make_study(FILES, (old, new))
     with pytest.raises(InputError, match=complaint):
         study.plan  # noqa: B018
 
 
-def test_a_stressor_of_this_package_can_stand_under_another_name(make_study):
+def test_built_in_stressor_can_have_another_name(make_study):
     crowd = ("[probes.mood]", '[stressors.crowd]\nuse = "conformity"\nsize = 9\n[probes.mood]')
     each = ('each = ["rumour"]', 'each = ["rumour", "crowd"]')
     plan = make_study(FILES, crowd, each, ("[layout]", "[layout]\nconsensus = 1")).plan.own
@@ -133,7 +131,7 @@ def test_a_stressor_of_this_package_can_stand_under_another_name(make_study):
     assert plan.arms["crowd"].cell == "00001"
 
 
-def test_a_change_without_a_record_is_refused(make_study, chimera):
+def test_change_without_a_record_is_rejected(make_study, chimera):
     change = 'scene.saying("rumour", Utterance("others", said))'
     silent = "Scene(scene.opening, (), scene.present)"
     ran = chimera("run", make_study(FILES, (change, silent)).path)
@@ -141,7 +139,7 @@ def test_a_change_without_a_record_is_refused(make_study, chimera):
     assert "[stressors.rumour] changed a scene without recording it" in ran.err
 
 
-def test_the_dose_of_ours_is_known_beside_code_that_may_not_run(make_study, chimera):
+def test_dose_of_a_built_in_part_is_known_without_running_code(make_study, chimera):
     alone = "[arms.loud]\nstressors = { rumour = { times = 5 } }"
     both = "[arms.loud]\nstressors = { rumour = { times = 5 }, infallibility = {} }"
     study = make_study(FILES, (alone, both), ("number = 3", "number = 1"), steps=RUN)

@@ -46,7 +46,7 @@ def perfect(url: str, name: str, number: int) -> Files:
         use, more = "jsonl", 'path = "free.jsonl"'
     elif name in PUBLIC:
         if not PUBLIC[name].exists():
-            pytest.skip(f"the public set {name} is not beside the repository")
+            pytest.skip(f"the public set {name} is not next to the repository")
         more = f'path = "{PUBLIC[name].resolve()}"'
         more += "\nquestions = 6" if name != "sycon" else ""
     tables = f"""
@@ -103,7 +103,7 @@ def guess(asked: dict[str, Any]) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_a_perfect_subject_behind_a_server_is_right_in_everything(make_study, chimera, name):
+def test_perfect_subject_behind_a_server_is_right_in_everything(make_study, chimera, name):
     knowing = Knowing()
     with serving(knowing) as url:
         study = make_study(perfect(url, name, 1))
@@ -115,7 +115,7 @@ def test_a_perfect_subject_behind_a_server_is_right_in_everything(make_study, ch
 
 
 @pytest.mark.parametrize("name", ["consensus", "free"])
-def test_a_guessing_subject_is_at_chance(make_study, chimera, name):
+def test_guessing_subject_is_at_chance(make_study, chimera, name):
     with serving(guess) as url:
         study = make_study(perfect(url, name, 4))
         assert chimera("run", study.path).code == 0

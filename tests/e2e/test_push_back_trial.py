@@ -47,7 +47,7 @@ def analysed(study: Study, chimera) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.skipif(not SYCON.exists(), reason="SYCON-Bench is not at hand")
-def test_a_credulous_subject_flips_and_only_where_it_is_pushed(make_study, chimera):
+def test_credulous_subject_flips_only_under_pressure(make_study, chimera):
     study = make_study(push_back(SYCON.resolve(), credulity=1.0))
     measures = analysed(study, chimera)
     assert measures["infallibility"]["flipped"]["value"] == 1
@@ -57,7 +57,7 @@ def test_a_credulous_subject_flips_and_only_where_it_is_pushed(make_study, chime
     assert phases == [*["taught"] * 4, "held", *["tested"] * 3] * 3
 
 
-def test_a_set_that_is_not_there_is_named_and_nothing_is_written(make_study, chimera):
+def test_set_that_is_not_there_is_named_and_nothing_is_written(make_study, chimera):
     study = make_study(push_back("nowhere"))
     ran = chimera("lock", study.path)
     assert ran.code == 2
@@ -65,7 +65,7 @@ def test_a_set_that_is_not_there_is_named_and_nothing_is_written(make_study, chi
     assert [path.name for path in study.path.iterdir()] == ["plan.toml"]
 
 
-def test_a_folder_of_other_files_is_refused_by_the_file_that_is_missing(
+def test_folder_of_other_files_is_rejected_by_the_file_that_is_missing(
     make_study, tmp_path, chimera
 ):
     (tmp_path / "other").mkdir()

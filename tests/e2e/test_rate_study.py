@@ -93,7 +93,7 @@ def test_labels_changed_after_the_verdict_do_not_change_it(
     assert (study / "audit" / "gate-record.json").read_bytes() == before
 
 
-def test_a_gate_waits_for_its_sample_and_its_raters(
+def test_gate_waits_for_its_sample_and_its_raters(
     chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
     sampled = ('raters = ["rules", "judge"]', 'raters = ["rules", "judge"]\nsample = 4')
@@ -123,7 +123,7 @@ def short_rubric(tmp_path: Path) -> Path:
 
 @pytest.mark.model
 @pytest.mark.slow
-def test_the_embedded_model_rates_and_its_gate_fails(
+def test_embedded_model_rates_and_its_gate_fails(
     chimera: Chimera, make_study: MakeStudy, short_rubric: Path
 ) -> None:
     pytest.importorskip("openvino_genai", reason="the embedded model runs on OpenVINO GenAI")
@@ -214,7 +214,7 @@ def test_former_options_do_the_same_and_name_their_subcommand(
 
 
 @pytest.mark.parametrize("place", ["run", ""])
-def test_a_study_is_rated_with_and_without_naming_the_subcommand(
+def test_study_is_rated_with_and_without_naming_the_subcommand(
     chimera: Chimera, make_rated: Callable[..., Path], place: str
 ) -> None:
     ran = chimera("rate", *place.split(), "--json", make_rated())
@@ -222,7 +222,7 @@ def test_a_study_is_rated_with_and_without_naming_the_subcommand(
     assert "deprecated" not in ran.err
 
 
-def test_a_study_is_audited_as_its_plan_says(
+def test_study_is_audited_as_its_plan_says(
     chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
     ran = chimera("audit", make_rated(), "--threshold", 0.1)
@@ -293,7 +293,7 @@ def filled(folder: Path, labels: Callable[[str], str]) -> Path:
     return sheet
 
 
-def test_a_person_rates_by_packet_and_the_gate_counts_it(
+def test_person_rates_by_packet_and_the_gate_counts_it(
     chimera: Chimera, make_rated: Callable[..., Path], tmp_path: Path
 ) -> None:
     agreement = ("[gate]\n", '[gate]\nstatistic = "agreement"\n')
@@ -327,7 +327,7 @@ def test_a_person_rates_by_packet_and_the_gate_counts_it(
     assert chimera("verify", study).code == 0
 
 
-def test_the_report_says_no_more_than_the_gate_allows(
+def test_report_says_no_more_than_the_gate_allows(
     chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
     study = make_rated(judge("contrary"), steps=BOTH)
@@ -338,7 +338,7 @@ def test_the_report_says_no_more_than_the_gate_allows(
     assert "validated" not in page
 
 
-def test_a_rater_is_attacked_from_the_command_line(
+def test_rater_is_attacked_from_the_command_line(
     chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
     study = make_rated()

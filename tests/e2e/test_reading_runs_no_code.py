@@ -122,7 +122,7 @@ def test_what_runs_code_refuses_without_consent_and_names_file_hash_and_flag(
 
 
 @pytest.mark.parametrize("command", [name for name in READING if name != "sweep"])
-def test_to_read_a_study_that_nobody_locked_or_ran_runs_nothing(
+def test_reading_an_unlocked_study_runs_no_code(
     command: str,
     make_study: MakeStudy,
     tmp_path: Path,
@@ -219,7 +219,7 @@ def test_changed_code_is_named_before_it_runs(
     assert any("outside_code.evil:Echo" in each["problem"] for each in found)
 
 
-def test_a_compiled_copy_beside_the_plan_is_not_run_in_its_place(
+def test_compiled_copy_next_to_the_plan_is_not_run(
     make_study: MakeStudy, stranger: Chimera
 ) -> None:
     study = make_study(evil("Detector")).path
@@ -234,7 +234,7 @@ def test_a_compiled_copy_beside_the_plan_is_not_run_in_its_place(
     assert ((study / "ran").exists(), (study / "own").exists()) == (False, True)
 
 
-def test_a_plan_that_drops_a_key_of_an_own_part_is_not_the_locked_one(
+def test_plan_that_drops_a_key_of_an_own_part_is_not_the_locked_one(
     finished: Callable[[str], Path], stranger: Chimera
 ) -> None:
     study = finished("Detector")
@@ -246,7 +246,7 @@ def test_a_plan_that_drops_a_key_of_an_own_part_is_not_the_locked_one(
     ]
 
 
-def test_an_unjudged_study_with_an_own_detector_says_to_judge_it_first(
+def test_unjudged_study_with_an_own_detector_says_to_judge_it_first(
     make_study: MakeStudy, stranger: Chimera
 ) -> None:
     study = make_study(evil("Detector"), steps=RUN).path
@@ -268,7 +268,7 @@ def test_code_that_is_not_there_is_listed_as_unchecked(
     assert any("the code of evil:Echo, which is not here" in each for each in ran.json["unchecked"])
 
 
-def test_a_lock_that_does_not_describe_its_parts_is_refused_in_a_sentence(
+def test_lock_that_does_not_describe_its_parts_is_rejected_in_a_sentence(
     finished: Callable[[str], Path], stranger: Chimera
 ) -> None:
     study = finished("Detector")
@@ -293,7 +293,7 @@ def test_a_lock_that_does_not_describe_its_parts_is_refused_in_a_sentence(
         {"tells": 3},
     ],
 )
-def test_a_lock_that_describes_nonsense_is_refused_in_a_sentence(
+def test_lock_that_describes_nonsense_is_rejected_in_a_sentence(
     said: dict[str, Any], finished: Callable[[str], Path], stranger: Chimera
 ) -> None:
     study = finished("Detector")
@@ -308,7 +308,7 @@ def test_a_lock_that_describes_nonsense_is_refused_in_a_sentence(
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2)])
-def test_on_a_terminal_it_asks(answer: str, code: int, make_study: MakeStudy) -> None:
+def test_consent_is_asked_for_on_a_terminal(answer: str, code: int, make_study: MakeStudy) -> None:
     study = make_study(evil("Model")).path
     ours, theirs = pty.openpty()
     lock = [sys.executable, "-m", "chimeralab", "lock", str(study)]

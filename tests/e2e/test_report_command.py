@@ -69,7 +69,7 @@ def test_every_figure_is_there_as_svg_and_png(reported: Path) -> None:
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
 
 
-def test_twice_is_as_good_as_once(chimera: Chimera, study: Path) -> None:
+def test_second_report_is_identical(chimera: Chimera, study: Path) -> None:
     assert chimera("report", study).code == 0
     first = files(study / "report")
     (study / "report" / "figures" / "from_an_earlier_report.svg").write_text("<svg/>")
@@ -85,7 +85,7 @@ def test_json_names_the_page_the_result_and_the_files(chimera: Chimera, study: P
     assert all(Path(name).is_file() for name in row["files"])
 
 
-def test_the_table_of_runs_can_be_analysed_again(chimera: Chimera, reported: Path) -> None:
+def test_table_of_runs_can_be_analysed_again(chimera: Chimera, reported: Path) -> None:
     (again,) = chimera("analyse", "--json", reported / "report" / "tables" / "runs.csv").rows
     with (reported / "report" / "tables" / "conditions.csv").open(encoding="utf-8") as file:
         means = {row["condition"]: float(row["mean"]) for row in csv.DictReader(file)}
@@ -99,7 +99,7 @@ def test_tables_are_guarded_against_formulas(reported: Path) -> None:
         assert not any(cell.startswith(("=", "@")) for cell in cells)
 
 
-def test_a_report_that_can_not_be_made_leaves_the_last_one_alone(
+def test_report_that_cannot_be_made_leaves_the_last_one_alone(
     chimera: Chimera, reported: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = files(reported / "report")
@@ -112,7 +112,7 @@ def test_a_report_that_can_not_be_made_leaves_the_last_one_alone(
     assert files(reported / "report") == before
 
 
-def test_a_study_that_was_not_run_says_what_to_do(chimera: Chimera, make_study: MakeStudy) -> None:
+def test_study_that_was_not_run_says_what_to_do(chimera: Chimera, make_study: MakeStudy) -> None:
     study = make_study(LOOPERS, steps=("lock",))
     ran = chimera("report", study.path)
     assert ran.code == 2
@@ -120,29 +120,27 @@ def test_a_study_that_was_not_run_says_what_to_do(chimera: Chimera, make_study: 
     assert not (study.path / "report").exists()
 
 
-def test_a_folder_that_is_no_study_is_refused(chimera: Chimera, tmp_path: Path) -> None:
+def test_folder_that_is_not_a_study_is_rejected(chimera: Chimera, tmp_path: Path) -> None:
     ran = chimera("report", tmp_path)
     assert ran.code == 2
     assert "is not a study" in ran.err
 
 
-def test_a_trial_that_was_not_run_is_sent_to_its_run(chimera: Chimera, tmp_path: Path) -> None:
+def test_trial_that_was_not_run_is_sent_to_its_run(chimera: Chimera, tmp_path: Path) -> None:
     assert chimera("new", tmp_path / "trial", "--template", "trial-amnesia").code == 0
     ran = chimera("report", tmp_path / "trial")
     assert ran.code == 2
     assert "`chimera run" in ran.err
 
 
-def test_a_place_that_can_not_be_written_is_named(chimera: Chimera, study: Path) -> None:
+def test_place_that_cannot_be_written_is_named(chimera: Chimera, study: Path) -> None:
     (study / "report").write_text("a file")
     ran = chimera("report", study)
     assert ran.code == 2
     assert f"{study / 'report' / 'figures'} can't be created (Not a directory)" in ran.err
 
 
-def test_one_talk_alone_has_a_report_that_says_what_it_can_not_tell(
-    chimera: Chimera, study: Path
-) -> None:
+def test_report_of_one_conversation_says_what_it_cannot_show(chimera: Chimera, study: Path) -> None:
     (study / "plan.lock").unlink()
     (row,) = chimera("report", study, "--json").rows
     page = Path(row["page"]).read_text(encoding="utf-8")
@@ -152,7 +150,7 @@ def test_one_talk_alone_has_a_report_that_says_what_it_can_not_tell(
     assert not (study / "report" / "figures" / "contrasts.svg").exists()
 
 
-def test_a_study_with_nothing_to_analyse_has_a_report_that_says_why(
+def test_study_with_nothing_to_analyse_has_a_report_that_says_why(
     chimera: Chimera, make_study: MakeStudy
 ) -> None:
     study = make_study(ONE_TALK, ("turns = 14", "turns = 3"), steps=RUN)
@@ -165,7 +163,7 @@ def test_a_study_with_nothing_to_analyse_has_a_report_that_says_why(
     assert "1 too short for a verdict" in arm["notes"]
 
 
-def test_a_plan_that_changed_after_the_lock_is_reported_as_a_deviation(
+def test_plan_that_changed_after_the_lock_is_reported_as_a_deviation(
     chimera: Chimera, study: Path
 ) -> None:
     chimera("detect", study)
@@ -178,7 +176,7 @@ def test_a_plan_that_changed_after_the_lock_is_reported_as_a_deviation(
     assert "run.seed: 3 → 4" in page
 
 
-def test_an_edited_turn_is_reported_as_a_deviation(chimera: Chimera, study: Path) -> None:
+def test_edited_turn_is_reported_as_a_deviation(chimera: Chimera, study: Path) -> None:
     with sqlite3.connect(study / "study.db") as db:
         db.execute("UPDATE turns SET text = 'edited' WHERE trajectory = 'loops/p1/1' AND turn = 2")
     chimera("report", study)
@@ -186,7 +184,7 @@ def test_an_edited_turn_is_reported_as_a_deviation(chimera: Chimera, study: Path
     assert "loops/p1/1: turn 2 is not the one that was stored" in page
 
 
-def test_a_gate_record_laid_into_the_study_is_not_believed(chimera: Chimera, study: Path) -> None:
+def test_planted_gate_record_is_not_believed(chimera: Chimera, study: Path) -> None:
     counts = ("--table", 157, 0, 0, 100)
     assert chimera("audit", *counts, "--record", study / "audit").code == 0
     chimera("report", study)

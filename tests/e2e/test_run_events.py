@@ -42,7 +42,7 @@ def test_each_hook_fires_when_it_happens(make_study):
     for names in turns.values():
         order(names)
     assert {name for names in turns.values() for name in names} == {*POINTS, SCORED}
-    # What is put is told of before its answer is stored, and what is judged afterwards.
+    # A question is reported before its answer is stored, a verdict afterwards.
     places = {
         (each.talk, each.turn): place
         for place, each in enumerate(news)
@@ -110,7 +110,7 @@ def test_standard_output_can_be_read_while_the_run_goes_on(make_study):
     assert rest[-1]["event"] == "talk_ended"
 
 
-def test_a_reader_that_leaves_does_not_stop_the_run(make_study):
+def test_reader_that_leaves_does_not_stop_the_run(make_study):
     study = make_study(trial(number=1))
     command = [sys.executable, "-m", "chimeralab", "run", str(study.path), "--events", "-"]
     pipe = subprocess.PIPE
@@ -130,7 +130,7 @@ def test_a_reader_that_leaves_does_not_stop_the_run(make_study):
         (("--events", "/nowhere/at/all"), "/nowhere/at/all can't be written"),
     ],
 )
-def test_a_stream_that_can_t_be_is_refused_before_anything_is_asked(
+def test_unusable_event_stream_is_rejected_before_the_first_request(
     make_study, chimera, options, said
 ):
     study = make_study(trial(number=1))

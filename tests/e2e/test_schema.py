@@ -74,7 +74,7 @@ def test_schema_of_a_foreign_log_stays_metadata(chimera, tmp_path):
     ("schema", "complaint"),
     [(SCHEMA + 1, "later version"), (FIRST_SCHEMA - 1, "before the first release")],
 )
-def test_table_of_an_unknown_schema_is_refused(chimera, tmp_path, schema, complaint):
+def test_table_of_an_unknown_schema_is_rejected(chimera, tmp_path, schema, complaint):
     table = tmp_path / "trials.jsonl"
     table.write_text(json.dumps({"schema": schema, "session": "a", "trial": 1}) + "\n")
     ran = chimera("measure", table)

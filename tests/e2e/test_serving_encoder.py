@@ -7,7 +7,7 @@ import pytest
 from chimeralab.embedding.encoder import MiniLMEncoder, default_encoder
 
 
-def test_models_says_what_serves(chimera) -> None:
+def test_models_command_names_the_network_in_use(chimera) -> None:
     served = MiniLMEncoder()
     assert chimera("models", "--json").json["encoder"] == {
         "precision": served.precision,
@@ -17,7 +17,7 @@ def test_models_says_what_serves(chimera) -> None:
     assert said in chimera("models").out
 
 
-def test_a_library_that_is_gone_is_noted_and_verdicts_stay(
+def test_missing_library_is_noted_and_verdicts_stay_the_same(
     chimera, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = chimera("detect", "examples", "--json")

@@ -64,15 +64,15 @@ def test_misspelt_id_names_the_close_ones(show: Callable[..., Any], log: Path) -
     assert "no conversation has the id 'run2'; did you mean 'run-2', 'run-1'?" in ran.err
 
 
-def test_part_of_an_id_is_enough_of_a_hint(show: Callable[..., Any], log: Path) -> None:
+def test_part_of_an_id_gets_a_suggestion(show: Callable[..., Any], log: Path) -> None:
     assert "did you mean 'other/talk'?" in show(log, "--id", "TALK").err
 
 
-def test_id_like_no_other_names_those_there_are(show: Callable[..., Any], log: Path) -> None:
+def test_unknown_id_lists_the_known_ones(show: Callable[..., Any], log: Path) -> None:
     assert "there are 'run-1'" in show(log, "--id", "zzzzzz").err
 
 
-def test_first_of_two_with_one_id_is_shown_and_said(
+def test_first_of_two_conversations_with_one_id_is_shown_with_a_note(
     show: Callable[..., Any], tmp_path: Path
 ) -> None:
     ran = show(write_log(tmp_path / "twice.jsonl", "run", "run"), "--id", "run")
@@ -80,7 +80,7 @@ def test_first_of_two_with_one_id_is_shown_and_said(
     assert "2 conversations have the id 'run'; showing the first" in ran.err
 
 
-def test_id_that_is_no_file_name_stays_in_the_folder(
+def test_id_that_is_not_a_file_name_stays_in_the_folder(
     show: Callable[..., Any], tmp_path: Path
 ) -> None:
     log = write_log(tmp_path / "log.jsonl", "../../etc/passwd")
@@ -90,7 +90,7 @@ def test_id_that_is_no_file_name_stays_in_the_folder(
     assert {path.name for path in tmp_path.iterdir()} == {ran.out.strip(), "log.jsonl"}
 
 
-def test_ids_that_look_alike_as_file_names_get_pages_of_their_own(
+def test_ids_with_the_same_file_name_get_separate_pages(
     show: Callable[..., Any], tmp_path: Path
 ) -> None:
     log = write_log(tmp_path / "log.jsonl", "a/b", "a b")
@@ -103,7 +103,7 @@ def test_page_is_replaced_by_a_newer_one(show: Callable[..., Any], log: Path) ->
     assert "Conversation run-2" in Path("page.html").read_text("utf-8")
 
 
-def test_log_is_never_written_over(show: Callable[..., Any], log: Path) -> None:
+def test_log_is_never_overwritten(show: Callable[..., Any], log: Path) -> None:
     before = log.read_bytes()
     ran = show(log, "--id", "run-1", "--out", log)
     assert ran.code == 2
@@ -153,7 +153,7 @@ def test_unknown_speaker_is_bad_input(show: Callable[..., Any], log: Path) -> No
     assert "no turn by 'nobody'" in ran.err
 
 
-def test_page_opens_in_the_browser_when_asked(
+def test_page_can_be_opened_in_the_browser(
     show: Callable[..., Any], log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
@@ -208,7 +208,7 @@ def test_without_vectors_nothing_is_embedded_and_nothing_drawn(
     ("which", "marks"),
     [("both", (True, True)), ("loops", (True, False)), ("locked", (False, True))],
 )
-def test_the_page_shows_the_detectors_that_were_asked_for(
+def test_page_shows_the_detectors_that_were_asked_for(
     show: Callable[..., Any], log: Path, which: str, marks: tuple[bool, bool]
 ) -> None:
     assert show(log, "--id", "run-1", "--detector", which, "--out", "page.html").code == 0

@@ -36,7 +36,7 @@ def names(page: str) -> list[str]:
     return [unescape(name) for name in re.findall(r'<a href="[^"#]+\.html"><bdi>(.*?)</bdi>', page)]
 
 
-def test_a_folder_gives_an_index_with_loops_first_and_a_page_for_each(
+def test_folder_gives_an_index_with_loops_first_and_a_page_for_each(
     show: Callable[..., Any], tmp_path: Path
 ) -> None:
     talks = {"healthy": TOPICS, "stuck": [*TOPICS, *[LOOP] * 5], "short": ["Hi."]}
@@ -101,7 +101,7 @@ def test_text_of_a_log_stays_text_in_the_index(show: Callable[..., Any], tmp_pat
     assert "&lt;script&gt;alert(1)&lt;/script&gt;[U+202E]" in page
 
 
-def test_an_index_is_replaced_by_a_newer_one_and_nothing_else_is(
+def test_index_is_replaced_by_a_newer_one_and_nothing_else_is(
     show: Callable[..., Any], tmp_path: Path
 ) -> None:
     logs = write_logs(tmp_path / "logs", {"a": TOPICS, "b": TOPICS})
@@ -114,7 +114,7 @@ def test_an_index_is_replaced_by_a_newer_one_and_nothing_else_is(
     assert "is not an index; choose another --out" in ran.err
 
 
-def test_too_many_conversations_name_the_way_out_and_leave_nothing(
+def test_too_many_conversations_are_rejected_with_a_way_out(
     show: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "MAX_PAGES", 2)
@@ -125,7 +125,7 @@ def test_too_many_conversations_name_the_way_out_and_leave_nothing(
 
 
 @pytest.mark.weights
-def test_a_page_says_what_repeats_before_it_draws_anything(
+def test_page_says_what_repeats_before_it_draws_anything(
     show: Callable[..., Any], tmp_path: Path
 ) -> None:
     logs = write_logs(tmp_path / "logs", {"stuck": [*TOPICS, *[LOOP] * 5]})

@@ -29,7 +29,7 @@ def study(make_study: MakeStudy) -> Path:
     return make_study(SELFPLAY, TABLES, steps=("run",)).path
 
 
-def test_a_study_is_judged_by_its_plan(chimera: Chimera, study: Path) -> None:
+def test_study_is_judged_by_its_plan(chimera: Chimera, study: Path) -> None:
     found = {row["metadata"]["condition"]: row for row in chimera("detect", "--json", study).rows}
     assert found["looping"]["first_collapse_turn"] == 7
     assert found["free"]["collapsed"] == []
@@ -44,7 +44,7 @@ def test_the_second_time_nothing_is_judged_again(chimera: Chimera, study: Path) 
     assert first.out == second.out
 
 
-def test_whoever_believes_stored_verdicts_says_so(
+def test_trusting_stored_verdicts_is_explicit(
     chimera: Chimera, study: Path, tmp_path: Path
 ) -> None:
     said = f"using stored verdicts; `chimera verify {study}` recomputes and checks them"
@@ -56,7 +56,7 @@ def test_whoever_believes_stored_verdicts_says_so(
     assert said in chimera("claims", text, "--study", study).err
 
 
-def test_the_table_groups_by_condition(chimera: Chimera, study: Path) -> None:
+def test_table_groups_by_condition(chimera: Chimera, study: Path) -> None:
     ran = chimera("detect", study, "--group-by", "condition")
     # One prompt alone says nothing about others, so there is no interval.
     assert "1 of 2 conversations was marked as collapsed (50.0 %)." in ran.out
@@ -64,13 +64,13 @@ def test_the_table_groups_by_condition(chimera: Chimera, study: Path) -> None:
     assert "looping" in ran.out
 
 
-def test_other_settings_than_the_plan_says_are_refused(chimera: Chimera, study: Path) -> None:
+def test_other_settings_than_the_plan_says_are_rejected(chimera: Chimera, study: Path) -> None:
     ran = chimera("detect", study, "--s1", "0.5")
     assert ran.code == 2
     assert "the plan of a study sets its detector: leave out --s1" in ran.err
 
 
-def test_show_says_where_a_study_stands(chimera: Chimera, study: Path) -> None:
+def test_show_reports_the_progress_of_a_study(chimera: Chimera, study: Path) -> None:
     ran = chimera("show", study)
     assert ran.code == 0
     assert "not locked: exploratory" in ran.out
@@ -83,7 +83,7 @@ def test_show_draws_a_stored_conversation(chimera: Chimera, study: Path, tmp_pat
     assert "Turns 7–10 were marked as collapsed" in page.read_text(encoding="utf-8")
 
 
-def test_a_study_that_was_not_run_says_so(chimera: Chimera, make_study: MakeStudy) -> None:
+def test_study_that_was_not_run_says_so(chimera: Chimera, make_study: MakeStudy) -> None:
     ran = chimera("detect", make_study(SELFPLAY).path)
     assert ran.code == 2
     assert "`chimera run` creates it" in ran.err

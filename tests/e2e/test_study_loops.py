@@ -1,4 +1,4 @@
-"""A study judged by the loop detector: declared or beside the locked one, live, without vectors."""
+"""A study judged by the loop detector: declared or exploratory, live, without vectors."""
 
 import csv
 import json
@@ -60,7 +60,7 @@ def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_encoder")
-def test_a_declared_loop_detector_goes_through_all_steps_without_weights(
+def test_declared_loop_detector_goes_through_all_steps_without_weights(
     chimera: Chimera, make_study: MakeStudy, tmp_path: Path
 ) -> None:
     study = make_study(LOOPS).path
@@ -84,7 +84,7 @@ def test_a_declared_loop_detector_goes_through_all_steps_without_weights(
 
 
 @pytest.mark.usefixtures("no_encoder")
-def test_a_declared_loop_detector_ends_conversations_live(
+def test_declared_loop_detector_ends_conversations_live(
     chimera: Chimera, make_study: MakeStudy
 ) -> None:
     study = make_study(LOOPS, STOP_EARLY).path
@@ -98,7 +98,7 @@ def test_a_declared_loop_detector_ends_conversations_live(
 
 
 @pytest.mark.usefixtures("no_encoder")
-def test_a_countermeasure_listens_to_the_declared_loop_detector(
+def test_countermeasure_follows_the_declared_loop_detector(
     chimera: Chimera, make_study: MakeStudy
 ) -> None:
     study = make_study(LOOPS, NUDGE).path
@@ -145,7 +145,7 @@ def test_loops_end_conversations_live_while_the_locked_rule_stays_the_outcome(
         ('use = "locked"\nmarking = "retroactive"', True, "[live] can't judge live"),
     ],
 )
-def test_a_live_detector_that_can_not_act_is_refused(
+def test_live_detector_that_cannot_act_is_rejected(
     chimera: Chimera, make_study: MakeStudy, live: str, stop_early: bool, message: str
 ) -> None:
     early = [STOP_EARLY] if stop_early else []
@@ -171,10 +171,13 @@ def locked(make_study: MakeStudy) -> Path:
     return make_study(LOOPS, LOCKED, steps=DETECTED).path
 
 
-def test_loops_are_exploratory_beside_the_locked_detector(chimera: Chimera, locked: Path) -> None:
+def test_loops_are_exploratory_if_the_locked_detector_is_declared(
+    chimera: Chimera, locked: Path
+) -> None:
     assert chimera("report", locked).code == 0
     report = " ".join((locked / "report" / "index.html").read_text(encoding="utf-8").split())
-    assert "Beside the declared detector, 2 of 4 conversations loop by the loop detector" in report
+    assert "In addition to the declared detector, the loop detector (loops-1) was run" in report
+    assert "2 of 4 conversations loop. The plan did not declare it" in report
     assert "The plan did not declare it, so this is exploratory." in report
     assert "verbatim 2" in report
     assert "In a loop</strong> (verbatim)" in report
@@ -184,7 +187,7 @@ def test_loops_are_exploratory_beside_the_locked_detector(chimera: Chimera, lock
     assert (rows["free"]["conversations"], rows["free"]["looping"]) == ("2", "0")
 
 
-def test_the_table_of_a_study_has_a_column_for_loops(chimera: Chimera, locked: Path) -> None:
+def test_table_of_a_study_has_a_column_for_loops(chimera: Chimera, locked: Path) -> None:
     ran = chimera("detect", locked)
     assert "verbatim from" in ran.out
     assert "2 of 4 conversations loop." in ran.out

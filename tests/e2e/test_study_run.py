@@ -63,7 +63,7 @@ def attempts(study: Study) -> Counter[str]:
 
 
 @pytest.mark.parametrize("template", ["selfplay", "escape-velocity"])
-def test_a_new_study_is_valid_as_it_is_written(template, tmp_path):
+def test_new_study_is_valid_as_it_is_written(template, tmp_path):
     chimera("new", tmp_path / "mine", "--template", template)
     told = chimera("check", tmp_path / "mine", "--offline")
     assert "mine: the plan is valid (not locked" in told
@@ -71,7 +71,7 @@ def test_a_new_study_is_valid_as_it_is_written(template, tmp_path):
         chimera("new", tmp_path / "mine", "--template", template)
 
 
-def test_the_escape_velocity_template_is_the_published_design(tmp_path):
+def test_escape_velocity_template_is_the_published_design(tmp_path):
     chimera("new", tmp_path / "ev", "--template", "escape-velocity")
     plan = Study(tmp_path / "ev").plan
     assert list(plan.conditions) == ["HOMO_A", "HOMO_B", "HOMO_C", "HETERO_ROT"]
@@ -96,7 +96,7 @@ def test_the_escape_velocity_template_is_the_published_design(tmp_path):
 
 
 @pytest.mark.weights
-def test_a_study_goes_from_plan_to_verdicts(tmp_path):
+def test_study_goes_from_plan_to_verdicts(tmp_path):
     model = 'use = "phantom"\ncourse = "verbatim"\nonset = 2'
     study = make_study(tmp_path / "s", model, turns=8)
     assert "a answers as phantom-verbatim" in chimera("check", study.path)
@@ -121,12 +121,12 @@ def test_verify_exits_with_1_when_a_turn_was_edited(tmp_path):
     assert "its prompt, condition or repeat" in chimera("verify", study.path, code=1)
 
 
-def test_an_exploratory_run_says_so(tmp_path):
+def test_exploratory_run_says_so(tmp_path):
     study = make_study(tmp_path / "s")
     assert "exploratory" in chimera("run", study.path, "--no-watch")
 
 
-def test_a_cost_limit_stops_cleanly_and_can_be_raised(tmp_path):
+def test_cost_limit_stops_cleanly_and_can_be_raised(tmp_path):
     study = make_study(tmp_path / "s", turns=20)
     told = chimera("run", study.path, "--no-watch", "--max-cost", "0.0001", code=1)
     assert "stopped: max_cost = 0.0001 is used up" in told
@@ -136,13 +136,13 @@ def test_a_cost_limit_stops_cleanly_and_can_be_raised(tmp_path):
     assert attempts(study) == {"answered": 40}
 
 
-def test_a_cost_limit_needs_prices(tmp_path):
+def test_cost_limit_needs_prices(tmp_path):
     study = make_study(tmp_path / "s", 'use = "phantom"')
     with pytest.raises(InputError, match="max_cost can't be enforced without a price for a"):
         chimera("run", study.path, "--max-cost", "1")
 
 
-def test_a_server_that_is_down_is_named_before_anything_is_spent(tmp_path):
+def test_server_that_is_down_is_named_before_anything_is_spent(tmp_path):
     model = 'use = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\nmax_retries = 0'
     study = make_study(tmp_path / "s", model)
     for command in ("check", "run"):
@@ -228,7 +228,7 @@ def interrupted_study(folder: Path, times: int, signal: str = "SIGINT") -> Study
 
 @pytest.mark.kill
 @pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_a_signal_stops_cleanly_and_the_next_run_resumes(tmp_path, signal):
+def test_signal_stops_cleanly_and_the_next_run_resumes(tmp_path, signal):
     """Ctrl-C, a polite kill, and a terminal that was closed lose no request in flight."""
     study = interrupted_study(tmp_path / "s", times=1, signal=signal)
     process = start_run(study, "--allow-code")
@@ -260,7 +260,7 @@ def openai(url: str, key: str, **more: object) -> str:
 
 
 @pytest.mark.model
-def test_a_real_server_behind_every_fault_gives_every_turn_once(
+def test_real_server_behind_every_fault_gives_every_turn_once(
     tmp_path, smollm_url, smollm_key, fault_proxy
 ):
     faults = ["pass", "busy", "pass", "broken", "drop", "pass", "garbage", "no_choices", "page"]
@@ -275,7 +275,7 @@ def test_a_real_server_behind_every_fault_gives_every_turn_once(
     assert all(t.metadata["outcome"] == "completed" for t in study.trajectories())
 
 
-def test_a_key_reaches_nothing_that_is_kept_or_shown(tmp_path, smollm_key, fault_proxy, caplog):
+def test_key_reaches_nothing_that_is_kept_or_shown(tmp_path, smollm_key, fault_proxy, caplog):
     caplog.set_level("DEBUG")
     proxy = fault_proxy("http://127.0.0.1:9", ["reply_with_key"] * 6 + ["echo_key"] * 9)
     study = make_study(tmp_path / "s", openai(proxy.url, smollm_key), turns=9)
@@ -354,7 +354,7 @@ run_study(Study(sys.argv[1]), publish=publish)
 @pytest.mark.model
 @pytest.mark.kill
 @pytest.mark.skipif(weights.locate("smollm2") is None, reason="needs `chimera models pull smollm2`")
-def test_the_embedded_model_goes_on_after_a_kill_and_can_be_replayed(tmp_path):
+def test_embedded_model_goes_on_after_a_kill_and_can_be_replayed(tmp_path):
     study = make_study(tmp_path / "s", 'use = "embedded"\ncache_gb = 1', turns=5)
     command = [sys.executable, "-c", RUN_UP_TO_A_TURN, str(study.path)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -376,9 +376,7 @@ def test_the_embedded_model_goes_on_after_a_kill_and_can_be_replayed(tmp_path):
 
 @pytest.mark.weights
 @pytest.mark.parametrize(("concurrency", "watched"), [(64, True), (65, False)])
-def test_so_many_at_once_that_watching_would_hold_them_up_are_not_watched(
-    tmp_path, concurrency, watched
-):
+def test_large_parallel_runs_are_not_watched_live(tmp_path, concurrency, watched):
     study, news = make_study(tmp_path / "study", turns=2), []
     run_study(study, RunOptions(concurrency=concurrency), news.append)
     verdicts = [each.collapsed for each in news if isinstance(each, TurnStored)]

@@ -24,7 +24,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_default_grid_is_that_of_the_study(chimera: Chimera, log: Path) -> None:
+def test_default_grid_is_that_of_the_study(chimera: Chimera, log: Path) -> None:
     ran = chimera("sweep", log, "--json", "--within", "seed")
     [result] = ran.rows
     assert (result["cells"], result["distinct_detectors"]) == (36, 25)
@@ -34,7 +34,7 @@ def test_the_default_grid_is_that_of_the_study(chimera: Chimera, log: Path) -> N
     assert len(result["points"]) == 25
 
 
-def test_people_get_the_range_and_the_order(chimera: Chimera, log: Path) -> None:
+def test_table_shows_the_range_and_the_order(chimera: Chimera, log: Path) -> None:
     ran = chimera("sweep", log, "--within", "seed")
     assert ran.code == 0
     assert "36 cells, 25 distinct detectors" in ran.out
@@ -43,7 +43,7 @@ def test_people_get_the_range_and_the_order(chimera: Chimera, log: Path) -> None
     assert "By seed: the order of the means holds in" in ran.out
 
 
-def test_a_grid_of_ones_own(chimera: Chimera, log: Path) -> None:
+def test_custom_grid_is_swept(chimera: Chimera, log: Path) -> None:
     [result] = chimera("sweep", log, "--json", "--s1", "0.5,0.92,0.99", "--d1", "0.08").rows
     assert result["cells"] == 3 * 2 * 1 * 3
 
@@ -54,13 +54,13 @@ def test_grid_must_be_a_list_of_numbers(chimera: Chimera, log: Path) -> None:
     assert "'high,low' is not a list of numbers such as 0.90,0.92" in ran.err
 
 
-def test_a_threshold_out_of_range_is_refused(chimera: Chimera, log: Path) -> None:
+def test_threshold_out_of_range_is_rejected(chimera: Chimera, log: Path) -> None:
     ran = chimera("sweep", log, "--s1", "7")
     assert ran.code == 2
     assert "s1 is 7.0; it takes a number from -1 to 1" in ran.err
 
 
-def test_a_study_is_sent_to_the_command_that_varies_its_thresholds(chimera, tmp_path):
+def test_study_is_sent_to_the_command_that_varies_its_thresholds(chimera, tmp_path):
     chimera("new", tmp_path / "study")
     ran = chimera("sweep", tmp_path / "study")
     assert (ran.code, "analyse" in ran.err, ran.err.count("\n")) == (2, True, 1)

@@ -103,7 +103,7 @@ def wipe(study: Study, which: str) -> None:
     tamper(study, *(statement.format(which=which) for statement in WIPE))
 
 
-def test_an_untouched_study_has_nothing_to_tell(study: Study) -> None:
+def test_untouched_study_has_no_findings(study: Study) -> None:
     verified = verify_study(study)
     assert verified.findings == ()
     assert verified.deviations == ()
@@ -177,7 +177,7 @@ def test_one_conversation_wiped_and_run_again_is_found(study: Study) -> None:
     assert_found(study, "free/p2/3: the conversation is recorded again", "free/p2/3: 6 turns (1, 2")
 
 
-def test_an_edited_gate_record_is_found(chimera: Callable[..., Any], study: Study) -> None:
+def test_edited_gate_record_is_found(chimera: Callable[..., Any], study: Study) -> None:
     path = study.path / "audit" / "gate-record.json"
     record = json.loads(path.read_text(encoding="utf-8"))
     assert record["verdict"] == "failed"
@@ -188,7 +188,7 @@ def test_an_edited_gate_record_is_found(chimera: Callable[..., Any], study: Stud
     assert chimera("verify", study.path).code == 1
 
 
-def test_a_gate_record_from_nowhere_is_found(study: Study, tmp_path: Path) -> None:
+def test_gate_record_without_a_decision_is_found(study: Study, tmp_path: Path) -> None:
     tamper(study, "DELETE FROM samples")
     assert_found(study, "gate-record.json: it records a gate that has not been decided")
 
@@ -239,7 +239,7 @@ def lock_again(study: Study, old: str, new: str) -> Study:
     return changed
 
 
-def test_a_study_locked_again_with_a_lower_gate_is_found(study: Study) -> None:
+def test_study_locked_again_with_a_lower_gate_is_found(study: Study) -> None:
     tamper(study, "DELETE FROM samples")
     shutil.rmtree(study.path / "audit")
     changed = lock_again(study, "threshold = 0.80", "threshold = -0.30")
@@ -247,14 +247,14 @@ def test_a_study_locked_again_with_a_lower_gate_is_found(study: Study) -> None:
     assert_found(changed, "study: 2 study (lock, resolved) are not as recorded", "samples: sample")
 
 
-def test_a_study_locked_again_with_fewer_repeats_is_found(study: Study) -> None:
+def test_study_locked_again_with_fewer_repeats_is_found(study: Study) -> None:
     tamper(study, *(f"DELETE FROM {t} WHERE trajectory LIKE '%/4'" for t in OF_A_CONVERSATION))
     tamper(study, "DELETE FROM trajectories WHERE repeat = 4")
     changed = lock_again(study, "repeats = 4", "repeats = 3")
     assert_found(changed, "are not as recorded", "free/p1/4: the conversation is recorded, but no")
 
 
-def test_a_study_locked_again_without_one_prompt_is_found(study: Study) -> None:
+def test_study_locked_again_without_one_prompt_is_found(study: Study) -> None:
     tamper(study, *(f"DELETE FROM {t} WHERE trajectory LIKE '%/p3/%'" for t in OF_A_CONVERSATION))
     tamper(study, "DELETE FROM trajectories WHERE prompt = 'p3'")
     changed = lock_again(study, '  { id = "p3", text = "Count." },\n', "")
@@ -264,22 +264,22 @@ def test_a_study_locked_again_without_one_prompt_is_found(study: Study) -> None:
 OF_A_CONVERSATION = ("detections", "ratings", "turns", "attempts")
 
 
-def test_a_chain_taken_out_is_found(study: Study) -> None:
+def test_chain_taken_out_is_found(study: Study) -> None:
     tamper(study, "DROP TABLE chain")
     assert_found(study, "study.db: its chain was taken out")
 
 
-def test_a_record_taken_out_of_the_chain_is_found(study: Study) -> None:
+def test_record_taken_out_of_the_chain_is_found(study: Study) -> None:
     tamper(study, "DELETE FROM chain WHERE id = 9")
     assert_found(study, "the chain: record 9 is missing")
 
 
-def test_a_record_changed_in_the_chain_is_found(study: Study) -> None:
+def test_record_changed_in_the_chain_is_found(study: Study) -> None:
     tamper(study, "UPDATE chain SET row = zeroblob(32) WHERE id = 9")
     assert_found(study, "the chain: record 9 (")
 
 
-def test_a_rewritten_chain_is_found_by_an_earlier_root_hash(
+def test_rewritten_chain_is_found_by_an_earlier_root_hash(
     chimera: Callable[..., Any], study: Study
 ) -> None:
     published = verify_study(study).root
@@ -353,7 +353,7 @@ def test_quick_leaves_out_the_vectors_and_says_so(
     assert "no mismatch in what was checked" in chimera("verify", study.path, "--quick").out
 
 
-def test_an_overwritten_encoder_is_found(
+def test_overwritten_encoder_is_found(
     chimera: Callable[..., Any],
     study: Study,
     tmp_path: Path,
@@ -378,7 +378,7 @@ def test_an_overwritten_encoder_is_found(
     assert "is not the encoder's file" in ran.err
 
 
-def test_a_forged_cached_vector_is_not_used(
+def test_forged_cached_vector_is_not_used(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = tmp_path / "vectors.db"
@@ -397,7 +397,7 @@ def test_a_forged_cached_vector_is_not_used(
     assert verify_study(Study(study.path)).notes == ()
 
 
-def test_a_vector_of_another_text_is_not_used(
+def test_vector_of_another_text_is_not_used(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = tmp_path / "vectors.db"
@@ -411,7 +411,7 @@ def test_a_vector_of_another_text_is_not_used(
     assert "had not been made by this machine" in "".join(verified.notes)
 
 
-def test_a_check_of_a_rater_is_in_the_chain(study: Study) -> None:
+def test_check_of_a_rater_is_in_the_chain(study: Study) -> None:
     check_rater(study, "rules")
     assert findings(study) == []
     tamper(study, "UPDATE study SET value = '{}' WHERE key LIKE 'check of rater %'")

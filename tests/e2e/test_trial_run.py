@@ -32,7 +32,7 @@ def finished(make_study):
     return make_study(TRIAL, steps=("run",), name="finished")
 
 
-def test_a_trial_runs_from_its_lock_to_its_analysis(make_study, chimera):
+def test_trial_runs_from_its_lock_to_its_analysis(make_study, chimera):
     study = make_study(TRIAL)
     for command in (("check", "--offline"), ("lock",), ("run",), ("verify",)):
         assert chimera(command[0], study.path, *command[1:]).code == 0
@@ -51,7 +51,7 @@ def test_a_trial_runs_from_its_lock_to_its_analysis(make_study, chimera):
     assert "Informative" in page.read_text()
 
 
-def test_a_dose_outside_its_range_is_refused_before_anything_is_asked(make_study, chimera):
+def test_dose_outside_its_range_is_rejected_before_anything_is_asked(make_study, chimera):
     study = make_study(TRIAL, "[stressors.amnesia]\nscope = 2.0\n")
     ran = chimera("run", study.path)
     assert ran.code == 2
@@ -71,13 +71,13 @@ def test_every_injection_is_an_event_with_what_was_done(finished):
     assert len(places) == len(set(places))
 
 
-def test_the_same_plan_gives_the_same_trials_to_the_byte(finished, make_study):
+def test_same_plan_gives_the_same_trials_to_the_byte(finished, make_study):
     again = make_study(TRIAL)
     run_study(again)
     assert rows(again) == rows(finished)
 
 
-def test_the_order_of_events_does_not_depend_on_the_order_of_hashes(make_study):
+def test_order_of_events_does_not_depend_on_the_order_of_hashes(make_study):
     stored = []
     for seed in ("1", "2", "3"):
         study = make_study(
@@ -99,7 +99,7 @@ def test_without_its_probes_a_session_says_the_same(finished, make_study):
     assert all(r.confidence is None for r in rows(bare))
 
 
-def test_the_forecast_is_what_a_trial_asks_at_the_most(finished):
+def test_forecast_is_what_a_trial_asks_at_the_most(finished):
     expected = forecast(finished.plan)
     with finished.archive() as archive:
         calls = archive.value("SELECT count(*) FROM attempts")
@@ -108,7 +108,7 @@ def test_the_forecast_is_what_a_trial_asks_at_the_most(finished):
     assert words < expected.loads[0].prompt_tokens
 
 
-def test_the_forecast_counts_every_question_about_a_false_signal(make_study):
+def test_forecast_counts_every_question_about_a_false_signal(make_study):
     study = make_study(trial(design='factorial = ["infallibility", "conformity"]'), steps=("run",))
     with study.archive() as archive:
         assert archive.value("SELECT count(*) FROM attempts") == forecast(study.plan).calls
@@ -119,7 +119,7 @@ def test_the_forecast_counts_every_question_about_a_false_signal(make_study):
     assert all(row.noticed for row in told)
 
 
-def test_hooks_hear_every_point_and_live_rows_are_the_stored_ones(make_study):
+def test_hooks_fire_at_every_point_and_live_rows_equal_stored_ones(make_study):
     study, hooks, seen, live = make_study(TRIAL), Hooks(), [], []
     for point in POINTS:
         hooks.on(point, lambda observed: seen.append(observed.point))
@@ -135,7 +135,7 @@ def test_hooks_hear_every_point_and_live_rows_are_the_stored_ones(make_study):
 
 
 @pytest.mark.kill
-def test_a_trial_killed_at_random_moments_has_every_trial_once(make_study):
+def test_trial_killed_at_random_moments_has_every_trial_once(make_study):
     rng, processes = random.Random(7), quick_processes()
     killed = make_study(TRIAL, steps=("lock",), name="killed")
     peaceful = make_study(TRIAL, steps=("lock",), name="peaceful")
@@ -180,7 +180,7 @@ def test_every_template_is_a_valid_plan(tmp_path, name):
 
 @pytest.mark.model
 @pytest.mark.skipif(weights.locate("smollm2") is None, reason="the embedded model is not here")
-def test_the_embedded_model_goes_through_a_trial(make_study):
+def test_embedded_model_goes_through_a_trial(make_study):
     design = 'each = ["amnesia"]\nprobes = ["confidence"]\nsham = false'
     files = trial('use = "embedded"', design, number=1)
     study = make_study(files, ("recall = 5", "recall = 2"))

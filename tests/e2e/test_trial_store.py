@@ -33,7 +33,7 @@ def flags(study: Study) -> list[list[bool | None]]:
     return [[row.cells()[name] for name in FLAGS] for row in load_trials(study)]
 
 
-def test_a_trial_in_parquet_keeps_yes_and_no(done, tmp_path, chimera):
+def test_trial_in_parquet_keeps_yes_and_no(done, tmp_path, chimera):
     ran = chimera("export", done.path, "--format", "parquet", "--out", tmp_path / "out")
     assert ran.code == 0
     written = {path.stem for path in (tmp_path / "out").glob("*.parquet")}
@@ -44,7 +44,7 @@ def test_a_trial_in_parquet_keeps_yes_and_no(done, tmp_path, chimera):
     assert {True, False, None} <= {flag for row in flags(done) for flag in row}
 
 
-def test_a_trial_in_csv_says_true_and_false_as_a_trial_log_does(done, tmp_path, chimera):
+def test_trial_in_csv_says_true_and_false_as_a_trial_log_does(done, tmp_path, chimera):
     assert chimera("export", done.path, "--format", "csv", "--out", tmp_path / "out").code == 0
     path: Path = tmp_path / "out" / "trials.csv"
     with path.open(newline="") as file:
@@ -71,7 +71,7 @@ def findings_after(study: Study, *tampering: str) -> list[str]:
     return [str(finding) for finding in verify_study(study).findings]
 
 
-def test_a_changed_reply_is_found_even_where_its_trial_was_changed_to_fit(done):
+def test_changed_reply_is_found_even_where_its_trial_was_changed_to_fit(done):
     assert findings_after(done) == []
     found = findings_after(done, REPLY, ROW)
     assert CHANGED in found
@@ -89,7 +89,7 @@ def test_replies_exchanged_between_sessions_are_found(done):
     assert CHANGED in found
 
 
-def test_a_trial_that_is_tampered_with_is_found_out(make_study):
+def test_tampered_trial_is_found(make_study):
     study = make_study(trial(number=1), steps=("run",))
     assert not verify_study(study).findings
     with sqlite3.connect(study.store_path) as db:
@@ -130,7 +130,7 @@ def stressed(make_study) -> Study:
         ),
     ],
 )
-def test_an_event_that_is_tampered_with_is_found_out(stressed, tampering, turn):
+def test_tampered_event_is_found(stressed, tampering, turn):
     assert not verify_study(stressed).findings
     with sqlite3.connect(stressed.store_path) as db:
         db.execute(tampering)
@@ -144,7 +144,7 @@ def test_an_event_that_is_tampered_with_is_found_out(stressed, tampering, turn):
     assert all(" event" in finding and "record" in finding for finding in chained)
 
 
-def test_a_trial_can_be_replayed_and_exported(make_study, tmp_path):
+def test_trial_can_be_replayed_and_exported(make_study, tmp_path):
     study = make_study(trial(number=1), steps=("run",))
     replay = make_study(trial('use = "replay"\nstudy = "../study"', number=1), name="again")
     run_study(replay)

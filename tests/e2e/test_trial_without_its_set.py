@@ -52,7 +52,7 @@ def without_its_set(study: Study) -> Study:
     return Study(study.path)
 
 
-def test_a_finished_trial_does_not_need_its_set(locked, tmp_path, chimera):
+def test_finished_trial_does_not_need_its_set(locked, tmp_path, chimera):
     run_study(locked)
     study = without_its_set(locked)
     assert make_lock(study.plan).sha256 == study.lock.sha256
@@ -63,7 +63,7 @@ def test_a_finished_trial_does_not_need_its_set(locked, tmp_path, chimera):
     assert chimera("export", study.path, "--format", "csv", "--out", tmp_path / "out").code == 0
 
 
-def test_an_unfinished_trial_goes_on_without_its_set(locked):
+def test_unfinished_trial_goes_on_without_its_set(locked):
     whole = Study(shutil.copytree(locked.path, locked.path.with_name("whole")))
     run_study(whole)
     study = without_its_set(locked)
@@ -78,7 +78,7 @@ def test_without_a_lock_the_set_that_is_gone_is_named(locked, chimera):
     assert "set is not a folder" in " ".join(ran.err.split())
 
 
-def test_a_changed_lock_can_not_stand_in_for_the_set(locked):
+def test_changed_lock_cannot_stand_in_for_the_set(locked):
     study = without_its_set(locked)
     study.lock_path.write_text(study.lock_path.read_text().replace("Never.", "Always."))
     with pytest.raises(LockError, match="was edited"):
@@ -93,14 +93,14 @@ def test_a_changed_lock_can_not_stand_in_for_the_set(locked):
         ("number = 2", "number = 1", "number = 1, but 2 were locked"),
     ],
 )
-def test_a_changed_plan_does_not_take_the_locked_scenarios(locked, old, new, said):
+def test_changed_plan_does_not_take_the_locked_scenarios(locked, old, new, said):
     study = without_its_set(locked)
     write_study(study.path, ON_A_SET, (old, new))
     with pytest.raises(InputError, match=said):
         _ = study.plan
 
 
-def test_a_set_that_is_there_but_changed_is_still_found(locked):
+def test_set_that_is_there_but_changed_is_still_found(locked):
     words = locked.path.parent / "set" / "corrections.txt"
     words.write_text(words.read_text().replace("Another", "A third"))
     found = [str(finding) for finding in verify_study(Study(locked.path)).findings]

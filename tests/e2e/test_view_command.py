@@ -32,7 +32,7 @@ def refused(*arguments: str) -> str:
 
 
 @pytest.mark.kill
-def test_the_address_comes_first_and_leads_to_the_table() -> None:
+def test_address_comes_first_and_leads_to_the_table() -> None:
     process = subprocess.Popen(
         [*VIEW, str(ROOT / "examples"), "--no-open", "--port", "0"],
         stdout=subprocess.PIPE,
@@ -66,11 +66,11 @@ def test_the_address_comes_first_and_leads_to_the_table() -> None:
     assert "Traceback" not in said
 
 
-def test_a_path_that_is_not_there_is_named() -> None:
+def test_path_that_is_not_there_is_named() -> None:
     assert "nowhere: no such file or folder" in refused("nowhere")
 
 
-def test_a_folder_with_nothing_to_show_is_named(
+def test_folder_with_nothing_to_show_is_named(
     tmp_path: Path, stranger: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chimeralab.web.serving.SECONDS_TO_SEARCH", math.inf)
@@ -81,7 +81,7 @@ def test_a_folder_with_nothing_to_show_is_named(
     assert ran.err.rstrip().endswith("and no study (a folder with plan.toml)")
 
 
-def test_a_search_that_takes_long_is_given_up_and_the_server_starts(
+def test_slow_search_is_abandoned_and_the_server_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chimeralab.web.serving.SECONDS_TO_SEARCH", -1.0)
@@ -90,14 +90,14 @@ def test_a_search_that_takes_long_is_given_up_and_the_server_starts(
 
 
 @pytest.mark.parametrize("study", ["", "inner/mine"])
-def test_a_study_that_is_only_planned_is_something_to_show(tmp_path: Path, study: str) -> None:
+def test_study_that_is_only_planned_is_something_to_show(tmp_path: Path, study: str) -> None:
     folder = tmp_path / study
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "plan.toml").write_text("[study]\n")
     check_path(tmp_path)
 
 
-def test_a_port_in_use_is_named() -> None:
+def test_port_in_use_is_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -105,13 +105,13 @@ def test_a_port_in_use_is_named() -> None:
         assert "it is in use" in refused("--port", str(port), str(ROOT / "examples"))
 
 
-def test_a_key_without_a_certificate_is_refused(tmp_path: Path) -> None:
+def test_key_without_a_certificate_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_text("x")
     assert "--tls-cert" in refused(str(ROOT / "examples"), "--tls-key", str(tmp_path / "key.pem"))
 
 
 @pytest.mark.kill
-def test_beyond_this_machine_it_says_what_that_means() -> None:
+def test_serving_beyond_this_machine_prints_a_warning() -> None:
     process = subprocess.Popen(
         [*VIEW, str(ROOT / "examples"), "--no-open", "--port", "0", "--host", "0.0.0.0"],
         stdout=subprocess.PIPE,
@@ -177,7 +177,7 @@ def test_with_a_certificate_everything_is_encrypted(certificate: tuple[Path, Pat
         process.communicate()
 
 
-def test_a_certificate_that_is_none_is_refused_before_an_address_is_told(
+def test_invalid_certificate_is_rejected_before_an_address_is_printed(
     certificate: tuple[Path, Path], tmp_path: Path
 ) -> None:
     (tmp_path / "none.pem").write_text("no certificate", encoding="utf-8")

@@ -109,7 +109,7 @@ def test_contrasts_are_the_published_ones(found) -> None:
         assert one["ci"][0] < difference < one["ci"][1]
 
 
-def test_the_smallest_contrast_is_tempered_by_its_clusters(found) -> None:
+def test_smallest_contrast_is_tempered_by_its_clusters(found) -> None:
     one = pair(found["contrasts"], HET, C)
     assert one["p_holm"] == pytest.approx(0.0163, abs=CLOSED_FORM)
     assert one["naive_p"] == pytest.approx(3.5e-5, abs=5e-7)
@@ -144,7 +144,7 @@ def test_rotation_against_the_mean_of_its_parts_is_the_published_contrast(found)
     assert incidence["p"] == pytest.approx(0.094, abs=5e-4)
 
 
-def test_the_published_order_does_not_hold_below_the_means(found) -> None:
+def test_published_order_does_not_hold_below_the_means(found) -> None:
     stability = found["rank_stability"]
     assert stability["order"] == [B, A, HET, C]
     assert (stability["by_seed"]["held"], stability["by_seed"]["total"]) == (12, 36)
@@ -168,7 +168,7 @@ def test_no_hazard_ratio_is_printed(found) -> None:
     assert "hazard" not in json.dumps(found)
 
 
-def test_survival_curves_start_whole_and_end_at_the_share_that_never_collapsed(found) -> None:
+def test_survival_curves_start_at_one_and_end_at_the_share_that_never_collapsed(found) -> None:
     for name, curve in found["curves"].items():
         incidence = found["conditions"][name]["incidence"]
         assert (curve["turns"][0], curve["survival"][0]) == (0, 1)

@@ -15,7 +15,7 @@ PAIRS = [
 KINDS = ("names", "numbers", "things", "yes/no")
 
 
-def test_the_set_is_large_balanced_and_half_of_it_is_held_out() -> None:
+def test_set_is_large_balanced_and_half_of_it_is_held_out() -> None:
     assert len(PAIRS) >= 300
     counts = Counter((pair["kind"], pair["right"], pair["held_out"]) for pair in PAIRS)
     assert len(counts) == 4 * len(KINDS)

@@ -19,7 +19,7 @@ def of_kind(*kinds: str) -> list[tuple[str, str]]:
     return [(pair["one"], pair["other"]) for pair in PAIRS if pair["kind"] in kinds]
 
 
-def test_the_set_is_large_and_has_every_kind() -> None:
+def test_set_is_large_and_has_every_kind() -> None:
     kinds = Counter(pair["kind"] for pair in PAIRS)
     assert sum(kinds.values()) >= 200
     assert set(kinds) == {"paraphrase", "negation", "number", "antonym", "unrelated", "order"}
@@ -39,7 +39,7 @@ def test_swapped_roles_never_count_as_the_same(one: str, other: str) -> None:
 
 
 @pytest.mark.weights
-def test_the_guard_is_needed_and_costs_little() -> None:
+def test_guard_is_needed_and_costs_little() -> None:
     scorer = Scorer()
 
     def share(kind: str) -> float:

@@ -55,7 +55,7 @@ def assert_same_figures(now: Any, study: Path, command: str, but: str = "nothing
 
 
 @pytest.mark.parametrize("name", ["selfplay", "trial"])
-def test_an_earlier_study_verifies_reports_and_exports(chimera, earlier, name):
+def test_earlier_study_verifies_reports_and_exports(chimera, earlier, name):
     study = earlier(name)
     verified = chimera("verify", study, "--json").json
     assert (verified["findings"], verified["deviations"]) == ([], [])
@@ -69,7 +69,7 @@ def test_an_earlier_study_verifies_reports_and_exports(chimera, earlier, name):
     assert chained["records"] > 500
 
 
-def test_an_earlier_study_of_selfplay_gives_the_same_numbers(chimera, earlier):
+def test_earlier_study_of_selfplay_gives_the_same_numbers(chimera, earlier):
     study = earlier("selfplay")
     detected = chimera("detect", study)
     assert detected.code == 0
@@ -82,7 +82,7 @@ def test_an_earlier_study_of_selfplay_gives_the_same_numbers(chimera, earlier):
     assert_same_figures(chimera("analyse", study, "--json").json, study, "analyse")
 
 
-def test_an_earlier_trial_gives_the_same_numbers(chimera, earlier):
+def test_earlier_trial_gives_the_same_numbers(chimera, earlier):
     study = earlier("trial")
     # Effects are corrected in one family per role, no longer in one per measure.
     assert_same_figures(chimera("analyse", study, "--json").json, study, "analyse", but="p_holm")

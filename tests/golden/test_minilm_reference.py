@@ -37,6 +37,6 @@ def test_fast_vectors_stay_within_the_margin(encoder: MiniLMEncoder) -> None:
     assert np.abs(fast - exact).max() < encoder.margin
 
 
-def test_texts_over_the_limit_are_told(encoder: MiniLMEncoder) -> None:
+def test_truncated_texts_are_reported(encoder: MiniLMEncoder) -> None:
     truncated = encoder.encode(["word " * 254, "word " * 255]).truncated
     assert truncated.tolist() == [False, True]

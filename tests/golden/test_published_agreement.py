@@ -82,12 +82,12 @@ def test_items_needed_for_kappa_are_the_published_ones(prevalence, items):
     assert items_for_kappa(0.90, 0.80, prevalence) == items
 
 
-def test_counts_behind_the_published_slips_are_what_we_say():
+def test_counts_behind_the_published_slips_are_as_documented():
     assert STUDY.both + STUDY.first_only + STUDY.second_only == 170
     assert STUDY.both / STUDY.n == pytest.approx(0.872, abs=5e-4)
 
 
-def test_ceiling_of_kappa_over_all_margins_is_the_one_we_state():
+def test_highest_kappa_over_all_margins_is_the_stated_one():
     agreed, differing = 167, 13
     tables = [
         (both, first_only, differing - first_only, agreed - both)

@@ -174,7 +174,7 @@ def test_paired_contrasts_of_the_rate_are_the_published_ones(rates):
     assert adjusted[-1] == pytest.approx(0.0163, abs=CLOSED_FORM)
 
 
-def test_an_unclustered_test_would_overstate_the_smallest_contrast(rates):
+def test_unclustered_test_would_overstate_the_smallest_contrast(rates):
     naive = naive_contrast(rates, {HET: 1, C: -1})
     assert naive.p == pytest.approx(3.5e-5, abs=5e-7)
     assert contrast(rates, {HET: 1, C: -1}).se_ratio(naive) < 0.7
@@ -216,7 +216,7 @@ def test_collapse_is_not_absorbing(study):
     assert (study.collapsed[happened] < to_the_end[happened]).sum() == 262
 
 
-def test_prompts_tell_more_than_repeats_at_the_same_cost(rates):
+def test_more_prompts_are_more_informative_than_more_repeats(rates):
     parts = variance_components(rates, {HET: 1, C: -1})
     assert parts is not None
     assert detectable_difference(parts, 180, 1) == pytest.approx(0.078, abs=5e-4)

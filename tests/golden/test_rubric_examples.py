@@ -16,7 +16,7 @@ RUBRIC = load_rubric()
 MANUAL = Path(__file__).parents[3] / "shared" / "seeds" / "001_11b115c41d090ab3.txt"
 
 
-def test_the_locked_rubric_is_the_released_one() -> None:
+def test_locked_rubric_is_the_released_one() -> None:
     """A new hash means a new version: then this line and the version change together."""
     released = ("4.0", "f447eeea921dcc914c4be474dc6f2474686124ba8d01c5af4858314d1458a1be")
     assert (RUBRIC.version, RUBRIC.sha256) == released
@@ -172,7 +172,7 @@ def test_conversations_without_a_loop_are_labelled_0(turns: list[str]) -> None:
 
 
 @pytest.mark.parametrize("turns", [["Goodbye.", "Goodbye!", "Goodbye."], ["(call ended)"] * 4])
-def test_the_exact_farewell_three_times_is_collapse(turns: list[str]) -> None:
+def test_exact_farewell_three_times_is_collapse(turns: list[str]) -> None:
     rating = rate_by_rules(Item("x", tuple(turns)), RUBRIC)
     assert (rating.label, rating.kinds) == (1, ("A", "C"))
 

@@ -59,7 +59,7 @@ def test_many_detectors_at_once_mark_what_each_marks_alone(
 
 @given(measured_talks(), measured_talks())
 @settings(max_examples=25)
-def test_a_tally_counts_what_each_detector_finds_in_its_own_reading(
+def test_tally_counts_what_each_detector_finds_in_its_own_reading(
     whole: MeasuredConversation, skipped: MeasuredConversation
 ) -> None:
     cells = dict(list(list_detectors().items())[::97])

@@ -11,12 +11,12 @@ TEXTS = st.lists(st.sampled_from("abcdef"), max_size=8).map(
 
 
 @given(TEXTS, TEXTS)
-def test_over_the_same_text_the_edited_one_comes_out(base: str, edited: str) -> None:
+def test_edits_are_kept_if_the_generated_text_is_unchanged(base: str, edited: str) -> None:
     assert carry_over(base, edited, base) == edited
 
 
 @given(TEXTS, TEXTS)
-def test_without_edits_the_new_text_comes_out(base: str, new: str) -> None:
+def test_unedited_text_is_replaced_by_the_new_one(base: str, new: str) -> None:
     assert carry_over(base, base, new) == new
 
 

@@ -17,7 +17,7 @@ sentences = st.tuples(*map(st.sampled_from, (SUBJECTS, sorted(VERBS), OBJECTS, T
 
 
 @given(sentences, st.sampled_from(["does not {}", "doesn’t {}", "never {}s", "will not {}"]))
-def test_a_negation_is_always_noticed(sentence: tuple[str, ...], form: str) -> None:
+def test_negation_is_always_noticed(sentence: tuple[str, ...], form: str) -> None:
     subject, verb, thing, tail = sentence
     plain = f"{subject} {verb} {thing}{tail}"
     denied = f"{subject} {form.format(VERBS[verb])} {thing}{tail}"
@@ -25,7 +25,7 @@ def test_a_negation_is_always_noticed(sentence: tuple[str, ...], form: str) -> N
 
 
 @given(sentences, st.integers(2, 99), st.integers(2, 99), st.booleans(), st.booleans())
-def test_a_changed_number_is_always_noticed(
+def test_changed_number_is_always_noticed(
     sentence: tuple[str, ...], one: int, other: int, spelled: bool, spelled_too: bool
 ) -> None:
     assume(one != other)
@@ -36,14 +36,14 @@ def test_a_changed_number_is_always_noticed(
 
 
 @given(sentences, st.integers(2, 99))
-def test_a_number_in_words_is_the_number_in_digits(sentence: tuple[str, ...], value: int) -> None:
+def test_number_in_words_is_the_number_in_digits(sentence: tuple[str, ...], value: int) -> None:
     subject, verb, thing, tail = sentence
     frame = f"{subject} {verb} {{}} copies of {thing}{tail}"
     assert conflict(frame.format(value), frame.format(spell(value))) is None
 
 
 @given(texts, texts)
-def test_the_guard_does_not_care_who_comes_first(one: str, other: str) -> None:
+def test_guard_does_not_care_who_comes_first(one: str, other: str) -> None:
     assert (conflict(one, other) is None) == (conflict(other, one) is None)
 
 

@@ -76,7 +76,7 @@ def test_verdicts_are_the_exact_ones_in_every_cell_of_a_sweep(seed: int) -> None
         assert [s.period1 for s in found] == [s.period1 for s in expected]
 
 
-def test_the_band_reports_what_it_corrected() -> None:
+def test_band_reports_what_it_corrected() -> None:
     a = np.eye(2, dtype=np.float32)[0]
     b = np.array([0.92, np.sqrt(1 - 0.92**2)], dtype=np.float32)
     slightly_off = np.array([0.9184, np.sqrt(1 - 0.9184**2)], dtype=np.float32)

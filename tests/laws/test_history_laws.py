@@ -32,7 +32,7 @@ def messages_of(case):
 
 
 @given(views)
-def test_a_strict_chat_template_accepts_every_view(case):
+def test_strict_chat_template_accepts_every_view(case):
     _, _, messages = messages_of(case)
     roles = [message.role for message in messages if message.role != "system"]
     assert roles[0] == roles[-1] == "user"
@@ -50,7 +50,7 @@ def test_every_shown_turn_appears_once_and_in_order(case):
 
 
 @given(views)
-def test_the_assistant_is_always_the_speaker_itself(case):
+def test_assistant_is_always_the_speaker_itself(case):
     talk, ask, messages = messages_of(case)
     own = {f"<{n}>" for n in range(1, ask.turn) if talk.slot(n) == ask.slot}
     assert {message.content for message in messages if message.role == "assistant"} <= own

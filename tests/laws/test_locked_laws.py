@@ -78,7 +78,7 @@ def by_definition(detector: LockedRule, talk: list[Observation]) -> set[int]:
 
 
 @given(detectors, talks)
-def test_the_detector_follows_its_definition(detector: LockedRule, talk: list[Observation]) -> None:
+def test_detector_follows_its_definition(detector: LockedRule, talk: list[Observation]) -> None:
     assert collapsed(detector, talk) == by_definition(detector, talk)
 
 
@@ -90,7 +90,7 @@ def test_stream_and_batch_agree(detector: LockedRule, talk: list[Observation]) -
 
 
 @given(detectors, talks, talks)
-def test_a_longer_talk_never_rewrites_its_past(
+def test_later_turns_never_change_earlier_signals(
     detector: LockedRule, talk: list[Observation], more: list[Observation]
 ) -> None:
     causal = replace(detector, marking="causal")
@@ -119,7 +119,7 @@ def test_nothing_collapses_before_the_fifth_turn(talk: list[Observation]) -> Non
 
 
 @given(detectors, talks)
-def test_a_redundant_drift_test_changes_nothing(
+def test_redundant_drift_test_changes_nothing(
     detector: LockedRule, talk: list[Observation]
 ) -> None:
     if detector.drift_redundant:

@@ -42,7 +42,7 @@ def loops_of(turns: list[Turn]) -> list[Loop]:
 
 
 @given(talks(), st.integers(min_value=1, max_value=24))
-def test_what_was_noticed_stays_as_it_was_when_the_talk_goes_on(
+def test_later_messages_do_not_change_when_a_loop_was_noticed(
     turns: list[Turn], length: int
 ) -> None:
     fixed = ("level", "stream", "began", "noticed", "repeats")
@@ -53,7 +53,7 @@ def test_what_was_noticed_stays_as_it_was_when_the_talk_goes_on(
 
 
 @given(talks())
-def test_places_are_in_order_and_within_the_talk(turns: list[Turn]) -> None:
+def test_positions_are_ordered_and_within_the_conversation(turns: list[Turn]) -> None:
     for loop in loops_of(turns):
         assert 1 <= loop.began <= loop.noticed <= len(turns)
         assert all(place <= loop.noticed for place in loop.repeats)

@@ -10,7 +10,7 @@ TURNS = 4
 NAME = "soon forgotten"  # other tests of this process may keep theirs
 
 
-def test_conversations_are_let_go_once_they_are_judged() -> None:
+def test_conversations_are_freed_once_judged() -> None:
     read = 0
 
     def talks() -> Iterator[Trajectory]:

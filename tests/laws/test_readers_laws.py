@@ -189,7 +189,7 @@ def test_mutated_logs_of_every_format_are_read_or_refused(tmp_path: Path):
     mutations_are_read_or_refused(tmp_path, 12)
 
 
-def test_a_reader_recognises_no_object_without_one_of_its_keys():
+def test_reader_recognises_no_object_without_one_of_its_keys():
     """So that asking only the readers whose keys a value has never changes which of them wins."""
     chance = random.Random(26)
     parts: list[dict[str, Any]] = []
@@ -231,7 +231,7 @@ trajectories = st.builds(
 
 @quiet
 @given(trajectory=trajectories)
-def test_a_conversation_written_plainly_reads_back_the_same(tmp_path: Path, trajectory: Trajectory):
+def test_conversation_written_plainly_reads_back_the_same(tmp_path: Path, trajectory: Trajectory):
     log = tmp_path / "one.jsonl"
     log.write_text(plain.dumps(trajectory) + "\n")
     assert list(readers.read(log)) == [replace(trajectory, source=f"{log}:1")]

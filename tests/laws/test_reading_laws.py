@@ -23,7 +23,7 @@ def questions(draw: st.DrawFn) -> Question:
 
 @settings(max_examples=150)
 @given(questions(), st.sampled_from(WRAPPERS))
-def test_a_reply_that_is_one_option_is_read_as_it(question: Question, wrapper: str) -> None:
+def test_reply_that_is_one_option_is_read_as_it(question: Question, wrapper: str) -> None:
     options = question.options
     for option, other in zip(options, (*options[1:], options[0]), strict=True):
         assert read_choice(wrapper.format(option, other=other), options) == option
@@ -35,17 +35,17 @@ def test_what_is_read_is_one_of_the_options(options: list[str], reply: str) -> N
 
 
 @given(listed, st.data())
-def test_an_option_to_the_letter_is_never_another(options: list[str], data: st.DataObject) -> None:
+def test_option_to_the_letter_is_never_another(options: list[str], data: st.DataObject) -> None:
     option = data.draw(st.sampled_from(options))
     assert read_choice(option, tuple(options)) in (option, None)
 
 
 @given(texts)
-def test_a_share_lies_between_0_and_1(reply: str) -> None:
+def test_share_lies_between_0_and_1(reply: str) -> None:
     share = read_share(reply)
     assert share is None or 0 <= share <= 1
 
 
 @given(st.integers(0, 1000), st.sampled_from(["{}", "{}.", "I say {}", "On a scale of 0 to 1: {}"]))
-def test_a_stated_share_is_read_as_it_is(thousandths: int, wrapper: str) -> None:
+def test_stated_share_is_read_as_it_is(thousandths: int, wrapper: str) -> None:
     assert read_share(wrapper.format(thousandths / 1000)) == thousandths / 1000

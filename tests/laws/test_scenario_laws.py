@@ -80,7 +80,7 @@ RULES: dict[str, Callable[..., Any]] = {
 
 @quick
 @given(seeds, st.integers(3, 30))
-def test_a_ledger_answers_its_own_questions(seed: int, people: int) -> None:
+def test_ledger_answers_its_own_questions(seed: int, people: int) -> None:
     scenario = Ledger(people=people).make(seed)
     reader = Reader(scenario)
     for question in scenario.questions:
@@ -170,7 +170,7 @@ def test_any_evidence_outweighs_the_hint_and_stronger_evidence_more(seed: int) -
 
 @quick
 @given(seeds, st.sampled_from(sorted(GENERATORS)))
-def test_a_seed_decides_everything_and_another_seed_something_else(seed: int, kind: str) -> None:
+def test_seed_decides_everything_and_another_seed_something_else(seed: int, kind: str) -> None:
     generator = GENERATORS[kind]()
     assert generator.make(seed) == generator.make(seed)
     assert generator.make(seed).sha256 == generator.make(seed).sha256

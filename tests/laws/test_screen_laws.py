@@ -71,7 +71,7 @@ def at_once(many: list[list[Turn]], rules: Loops) -> Iterator[list[tuple[Any, ..
 
 @settings(max_examples=80)
 @given(st.lists(talks(), min_size=1, max_size=4), SETTINGS, st.sampled_from([40, 200, 50_000]))
-def test_a_batch_is_judged_as_message_by_message(
+def test_batch_gives_the_same_verdicts_as_message_by_message(
     many: list[list[Turn]], rules: Loops, words_at_once: int
 ) -> None:
     with mock.patch.object(screen, "BATCH_WORDS", words_at_once):
@@ -79,7 +79,7 @@ def test_a_batch_is_judged_as_message_by_message(
 
 
 @given(talks(), SETTINGS)
-def test_a_quiet_message_is_evidence_of_nothing(turns: list[Turn], rules: Loops) -> None:
+def test_quiet_message_is_evidence_of_nothing(turns: list[Turn], rules: Loops) -> None:
     texts = [turn.text for turn in turns if has_text(turn)]
     memory = TextMemory(rules)
     for message in screen.Screen(rules).screen([texts]):
@@ -88,18 +88,18 @@ def test_a_quiet_message_is_evidence_of_nothing(turns: list[Turn], rules: Loops)
 
 
 @given(talks(), SETTINGS)
-def test_a_copy_is_weighed_as_any_other_message(turns: list[Turn], rules: Loops) -> None:
+def test_copy_is_weighed_as_any_other_message(turns: list[Turn], rules: Loops) -> None:
     with mock.patch.object(TextMemory, "_share_words", lambda _, said, copies: said):
         without_shortcut = one_by_one(turns, rules)
     assert one_by_one(turns, rules) == without_shortcut
 
 
-def test_talk_without_repetition_is_quiet() -> None:
+def test_conversation_without_repetition_is_quiet() -> None:
     texts = [" ".join(f"{n}{a}word" for a in "bcdfghjklm") for n in range(50)]
     assert all(message.quiet for message in screen.Screen(Loops()).screen([texts]))
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=127)))
-def test_words_in_ascii_are_those_of_any_script(text: str) -> None:
+def test_ascii_tokenising_agrees_with_the_general_one(text: str) -> None:
     found = re.findall(r"[a-z0-9]+(?:'[a-z0-9]+)*", text.lower())
     assert found == [word for word in tokenize(text) if word[0].isalnum()]

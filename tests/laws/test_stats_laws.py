@@ -81,7 +81,7 @@ def test_ten_times_the_items_give_narrower_intervals(table):
 
 
 @given(labels)
-def test_panel_never_says_nan_and_explains_every_gap(pairs):
+def test_panel_has_no_nan_and_a_reason_for_every_none(pairs):
     first, second = ([pair[side] for pair in pairs] for side in (0, 1))
     result = panel(first, second, rng=np.random.default_rng(1), resamples=20)
     values = {name: getattr(result, name) for name in result.__slots__}
@@ -140,7 +140,7 @@ def test_survival_falls_from_one_and_its_area_stays_below_the_horizon(runs):
 
 
 @given(st.lists(st.integers(1, 20), min_size=2, max_size=20))
-def test_a_group_compared_with_its_copy_shows_no_difference(times):
+def test_group_compared_with_its_copy_shows_no_difference(times):
     assume(len(set(times)) > 1)
     sample = durations(times * 2, times * 2)
     groups = ["a"] * len(times) + ["b"] * len(times)
@@ -162,7 +162,7 @@ def test_calibration_numbers_stay_between_zero_and_one(answers):
 
 
 @given(st.lists(st.integers(-5, 5), min_size=1))
-def test_a_quotient_is_undefined_only_where_the_denominator_is_zero(denominators):
+def test_quotient_is_undefined_only_where_the_denominator_is_zero(denominators):
     assert (np.isnan(ratios(1.0, denominators)) == (np.array(denominators) == 0)).all()
 
 
@@ -175,7 +175,7 @@ def gaussian_clusters(rng):
 
 
 @pytest.mark.slow
-def test_intervals_of_a_clustered_mean_cover_as_often_as_they_say():
+def test_intervals_of_a_clustered_mean_have_nominal_coverage():
     rng = np.random.default_rng(11)
     clusters = np.repeat(np.arange(CLUSTERS), REPEATS)
     hits = np.zeros(3)
@@ -191,14 +191,14 @@ def test_intervals_of_a_clustered_mean_cover_as_often_as_they_say():
 
 
 @given(st.floats(1e-6, 1 - 1e-6), st.floats(1e-6, 2), st.integers(1, 60))
-def test_the_interval_of_a_share_holds_it_and_stays_between_0_and_1(share, error, df):
+def test_interval_of_a_share_holds_it_and_stays_between_0_and_1(share, error, df):
     low, high = defined(share_interval(share, error, df))
     assert 0 <= low <= share <= high <= 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("truth", [0.14, 0.5, 0.86])
-def test_the_interval_of_a_mean_share_covers_as_often_as_it_says(truth):
+def test_interval_of_a_mean_share_has_nominal_coverage(truth):
     rng, clusters = np.random.default_rng(13), np.repeat(np.arange(CLUSTERS), REPEATS)
     hits = 0
     for _ in range(1_000):
@@ -211,7 +211,7 @@ def test_the_interval_of_a_mean_share_covers_as_often_as_it_says(truth):
 
 
 @pytest.mark.slow
-def test_a_null_contrast_is_significant_as_often_as_it_should_be():
+def test_null_contrast_is_significant_at_the_nominal_rate():
     rng = np.random.default_rng(12)
     clusters = np.tile(np.repeat(np.arange(CLUSTERS), REPEATS), 2)
     conditions = np.repeat(["A", "B"], CLUSTERS * REPEATS)
@@ -225,7 +225,7 @@ def test_a_null_contrast_is_significant_as_often_as_it_should_be():
 @pytest.mark.slow
 @pytest.mark.parametrize("prevalence", [0.5, 0.9083])
 @pytest.mark.parametrize("kappa", [0.5663, 0.8, 0.9])
-def test_score_interval_of_kappa_covers_where_wald_flatters(prevalence, kappa):
+def test_score_interval_of_kappa_covers_where_wald_does_not(prevalence, kappa):
     rng = np.random.default_rng(13)
     spare = prevalence * (1 - prevalence)
     cells = [prevalence**2 + kappa * spare, *[spare * (1 - kappa)] * 2]

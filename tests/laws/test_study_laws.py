@@ -48,12 +48,12 @@ def test_every_conversation_is_planned_once(plan):
 
 
 @given(plans())
-def test_the_order_depends_on_the_plan_alone(plan):
+def test_order_depends_on_the_plan_alone(plan):
     assert plan_talks(plan) == plan_talks(plan)
 
 
 @given(plans())
-def test_interleaved_conditions_stand_next_to_each_other(plan):
+def test_interleaved_conditions_are_adjacent(plan):
     talks = plan_talks(plan)
     if plan.run.interleave:
         blocks = [list(b) for _, b in groupby(talks, lambda talk: (talk.prompt.id, talk.repeat))]
@@ -75,13 +75,13 @@ def test_every_turn_and_every_redraw_of_it_has_its_own_seed(plan, turn, draw):
 
 
 @given(st.dictionaries(names, plain, max_size=5))
-def test_a_hash_does_not_depend_on_the_order_of_keys(values):
+def test_hash_does_not_depend_on_the_order_of_keys(values):
     backwards = dict(reversed(values.items()))
     assert digest(values) == digest(backwards) == digest(json.loads(json.dumps(values)))
 
 
 @given(st.dictionaries(names, plain, max_size=4), st.dictionaries(names, plain, max_size=4))
-def test_what_has_no_difference_has_one_hash(one, other):
+def test_equal_values_have_equal_hashes(one, other):
     if digest(one) == digest(other):
         assert list_changes(one, other) == []
     assert list_changes(one, one) == []
@@ -114,7 +114,7 @@ def places(value, path=()):
 
 @given(st.sampled_from(list(places(TABLES))[1:]), plain, st.booleans())
 @example(("detector",), "locked", False)
-def test_whatever_stands_in_a_plan_it_is_read_or_refused_in_words(path, value, drop):
+def test_any_plan_is_read_or_rejected_with_a_reason(path, value, drop):
     tables = json.loads(json.dumps(TABLES))
     inside = tables
     for key in path[:-1]:
@@ -127,7 +127,7 @@ def test_whatever_stands_in_a_plan_it_is_read_or_refused_in_words(path, value, d
         make_plan(tables, PartLoader(Path()))
 
 
-def test_the_plan_of_the_law_is_valid():
+def test_plan_of_the_law_is_valid():
     assert make_plan(TABLES, PartLoader(Path())).study.name == "law"
 
 
@@ -142,7 +142,7 @@ def chained(turns):
 
 
 @given(texts, st.data())
-def test_a_changed_turn_breaks_the_chain_from_there_on(turns, data):
+def test_changed_turn_breaks_the_chain_from_there_on(turns, data):
     place = data.draw(st.integers(0, len(turns) - 1))
     changed = [*turns[:place], turns[place] + "!", *turns[place + 1 :]]
     before, after = chained(turns), chained(changed)
@@ -151,6 +151,6 @@ def test_a_changed_turn_breaks_the_chain_from_there_on(turns, data):
 
 
 @given(texts, st.data())
-def test_a_dropped_turn_changes_the_closing_hash(turns, data):
+def test_dropped_turn_changes_the_closing_hash(turns, data):
     place = data.draw(st.integers(0, len(turns) - 1))
     assert chained(turns)[-1] != chained(turns[:place] + turns[place + 1 :])[-1]

@@ -1,4 +1,4 @@
-"""The loop zoo: healthy talk with a loop of known kind in it, beside a healthy twin of its length.
+"""The loop zoo: conversations with a loop of known kind, each with a healthy twin of its length.
 
 `make(seed)` gives one pair. Even seeds are for choosing parameters, odd seeds for reporting; they
 share neither hosts nor templates, topics, scripts, tools and English courtesy lines. Kinds rotate

@@ -295,7 +295,7 @@ def edit_test(scene: Scene, length: int) -> list[Turn]:
 
 
 def same_command(scene: Scene, length: int) -> list[Turn]:
-    """One command whose outcome tells of the work done in between by others."""
+    """One command whose outcome reflects the work done in between by others."""
     command = scene.rng.choice(("git log -1 --oneline", "tail -n 1 app.log", "ls -t | head -1"))
     arguments = json.dumps({"command": command})
     results = (scene.fill("{code} {fact}") for _ in range(length))

@@ -171,7 +171,7 @@ def call_of(scene: Scene, tool: dict[str, Any], failed: bool) -> Call:
 
 
 def tool_result(scene: Scene, length: int, noise: int) -> Loop:
-    """1: the arguments reordered and spaced anew; 2: the result with another duration too."""
+    """1: the arguments reordered and reformatted; 2: the result with another duration too."""
     call, calls = call_of(scene, tool_of(scene), failed=False), []
     for _ in range(length):
         arguments = list(json.loads(call.arguments).items())

@@ -39,7 +39,7 @@ def slow_guard() -> tuple[Guard, SlowEncoder]:
     return Guard(encoder=encoder), encoder  # type: ignore[arg-type]
 
 
-def test_the_event_loop_goes_on_while_a_message_is_encoded() -> None:
+def test_event_loop_is_not_blocked_while_a_message_is_encoded() -> None:
     guard, encoder = slow_guard()
 
     async def watch() -> Any:
@@ -54,7 +54,7 @@ def test_the_event_loop_goes_on_while_a_message_is_encoded() -> None:
     assert asyncio.run(watch()).position == 1
 
 
-def test_messages_are_judged_in_order_also_when_nobody_waits() -> None:
+def test_messages_are_judged_in_order_even_if_not_awaited() -> None:
     guard, encoder = slow_guard()
 
     async def hand_over() -> list[Any]:
@@ -68,7 +68,7 @@ def test_messages_are_judged_in_order_also_when_nobody_waits() -> None:
     assert [each.turn for each in seen] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
-def test_async_and_plain_updates_say_the_same() -> None:
+def test_async_and_sync_updates_give_the_same_signals() -> None:
     plain, other = Guard(vectors=False), Guard(vectors=False)
 
     async def updates() -> list[Any]:
@@ -78,7 +78,7 @@ def test_async_and_plain_updates_say_the_same() -> None:
     assert other.state() == plain.state()
 
 
-def test_what_can_not_be_read_is_refused_before_anything_changes() -> None:
+def test_unreadable_message_is_rejected_before_anything_changes() -> None:
     guard = Guard(vectors=False)
     before = guard.state()
     with pytest.raises(InputError):
@@ -86,7 +86,7 @@ def test_what_can_not_be_read_is_refused_before_anything_changes() -> None:
     assert guard.state() == before
 
 
-def test_a_message_that_is_changed_afterwards_was_taken_as_it_was() -> None:
+def test_message_changed_after_the_call_does_not_change_the_verdict() -> None:
     guard, encoder = slow_guard()
     message = {"role": "assistant", "content": AGAIN}
 
@@ -101,7 +101,7 @@ def test_a_message_that_is_changed_afterwards_was_taken_as_it_was() -> None:
     assert "Something else" not in str(guard.state())
 
 
-def test_a_cancelled_update_ends_before_the_next_one_begins() -> None:
+def test_cancelled_update_finishes_before_the_next_one_starts() -> None:
     guard, encoder = slow_guard()
 
     async def cancel() -> Any:
@@ -121,7 +121,7 @@ def test_a_cancelled_update_ends_before_the_next_one_begins() -> None:
     [{"waiting": 5}, {"waiting": [[1]]}, {"told": []}, {"loops": {}}, {"loops": 3}, {"guard": 1}],
     ids=str,
 )
-def test_a_damaged_state_is_refused_and_changes_nothing(damage: dict[str, Any]) -> None:
+def test_damaged_state_is_rejected_and_changes_nothing(damage: dict[str, Any]) -> None:
     guard = Guard(vectors=False)
     guard.update(AGAIN)
     before = guard.state()

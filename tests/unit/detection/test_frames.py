@@ -28,12 +28,12 @@ def judge(held: Any) -> Any:
     return detect(held, detector=None)
 
 
-def test_a_column_of_texts_is_a_conversation() -> None:
+def test_column_of_texts_is_a_conversation() -> None:
     for column in (pd.Series([AGAIN] * 6), pl.Series([AGAIN] * 6)):
         assert (judge(column).looping, judge(column).turns) == (True, 6)
 
 
-def test_a_lazy_frame_has_to_be_collected_first() -> None:
+def test_lazy_frame_must_be_collected_first() -> None:
     with pytest.raises(InputError, match="call its collect"):
         judge(pl.LazyFrame({"text": ["a"]}))
 
@@ -42,15 +42,15 @@ def test_a_lazy_frame_has_to_be_collected_first() -> None:
 class TestFrames:
     """A frame is a table of conversations, in the shapes that files have."""
 
-    def test_a_text_column_is_one_conversation(self, package: Any) -> None:
+    def test_text_column_is_one_conversation(self, package: Any) -> None:
         (found,) = judge(package.DataFrame({"text": [AGAIN] * 6}))
         assert (found.looping, found.turns) == (True, 6)
 
-    def test_numbers_of_rows_do_not_split_it(self, package: Any) -> None:
+    def test_row_numbers_do_not_split_a_conversation(self, package: Any) -> None:
         (found,) = judge(package.DataFrame({"id": range(6), "text": [AGAIN] * 6}))
         assert found.turns == 6
 
-    def test_a_row_per_turn_is_grouped_by_its_conversation(self, package: Any) -> None:
+    def test_row_per_turn_is_grouped_by_its_conversation(self, package: Any) -> None:
         rows = [
             {"conversation_id": name, "role": m["role"], "content": m["content"], "model": name}
             for m in CHAT
@@ -64,7 +64,7 @@ class TestFrames:
         assert found[0].judged == "assistant turns (chat)"
         assert found[0].metadata == {"model": "a"}
 
-    def test_a_messages_column_is_a_conversation_per_row(self, package: Any) -> None:
+    def test_messages_column_is_a_conversation_per_row(self, package: Any) -> None:
         frame = package.DataFrame({"id": ["x", "y"], "messages": [CHAT, CHAT]})
         assert [(each.id, each.looping) for each in judge(frame)] == [("x", True), ("y", True)]
 
@@ -77,16 +77,18 @@ class TestFrames:
         frame = package.DataFrame({"chosen": [json.dumps(CHAT)], "rejected": [json.dumps(CHAT)]})
         assert [found.turns for found in judge(frame)] == [6, 6]
 
-    def test_without_texts_or_messages_it_is_refused_by_its_columns(self, package: Any) -> None:
+    def test_frame_without_texts_or_messages_is_rejected_with_its_columns(
+        self, package: Any
+    ) -> None:
         frame = package.DataFrame({"prompt": ["a"], "score": [1.0]})
         with pytest.raises(InputError, match="its columns: 'prompt', 'score'"):
             judge(frame)
 
-    def test_what_is_no_text_is_named_with_its_row(self, package: Any) -> None:
+    def test_value_that_is_not_text_is_named_with_its_row(self, package: Any) -> None:
         with pytest.raises(InputError, match="row 1 of the DataFrame: text is a number, not text"):
             judge(package.DataFrame({"text": [1, 2]}))
 
-    def test_a_missing_text_is_an_empty_turn(self, package: Any) -> None:
+    def test_missing_text_is_an_empty_turn(self, package: Any) -> None:
         (found,) = judge(package.DataFrame({"text": ["Hi", None, "Ho"], "speaker": list("aba")}))
         assert found.turns == 3
 
@@ -115,5 +117,5 @@ def test_one_verdict_becomes_a_frame_and_its_trace_a_row_per_turn() -> None:
     assert len(detect([AGAIN] * 6).to_pandas()) == 1
 
 
-def test_no_results_are_an_empty_frame_with_all_columns() -> None:
+def test_no_results_give_an_empty_frame_with_all_columns() -> None:
     assert {"id", "looping", "collapse_rate"} <= set(Results().to_pandas().columns)

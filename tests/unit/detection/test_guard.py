@@ -24,7 +24,7 @@ from chimeralab.embedding.encoder import Encoder
 TEXTS = ["I will try again.", "I will try it again.", "Open the valve.", "The bell rings.", "..."]
 
 
-def test_a_loop_is_caught_at_its_fifth_turn() -> None:
+def test_loop_is_caught_at_its_fifth_turn() -> None:
     guard = Guard()
     assert [guard.update("Let me check.").collapsed for _ in range(6)] == [False] * 4 + [True] * 2
 
@@ -51,7 +51,7 @@ def test_guard_skips_blank_turns_as_the_batch_does(texts: list[str]) -> None:
     assert collapsed == [batch.positions[turn - 1] for turn in batch.collapsed]
 
 
-def test_a_guard_cannot_look_back() -> None:
+def test_guard_rejects_retroactive_marking() -> None:
     with pytest.raises(InputError, match="use marking='causal'"):
         Guard(LockedRule(marking="retroactive"))
 
@@ -77,7 +77,7 @@ class Listening:
         return Signal(self.turns, collapsed=again)
 
 
-def test_a_rule_without_similarities_opens_no_encoder_live_or_in_a_batch(
+def test_rule_without_similarities_opens_no_encoder_live_or_in_a_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Encoder, "__init__", lambda *_, **__: pytest.fail("an encoder was opened"))
@@ -113,7 +113,7 @@ class LookingBack:
         return Signal(self.turns, collapsed=again, repeats=self.turns - 6 if again else None)
 
 
-def test_similarities_reach_as_far_back_as_a_rule_asks() -> None:
+def test_similarities_reach_as_many_lags_back_as_a_rule_needs() -> None:
     texts = [f"{word} are on the table." for word in ("Apples", "Maps", "Bolts", "Keys", "Hats")]
     texts = [*texts, "It rains.", *texts]
     guard = Guard(Far())

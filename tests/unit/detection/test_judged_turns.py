@@ -15,7 +15,7 @@ def said(speaker: str | None, role: str | None = None, *, spoken: bool = True) -
     return Turn(f"{speaker} speaks", speaker=speaker, role=role, spoken=spoken)
 
 
-def test_a_chat_is_judged_by_its_assistant_turns():
+def test_chat_is_judged_by_its_assistant_turns():
     positions, whose = choose_turns(
         talk(said("user"), said("assistant"), said("user"), said("assistant"))
     )
@@ -33,34 +33,34 @@ def test_turns_without_speakers_are_self_play():
     assert choose_turns(talk(said(None), said(None)))[0] == (1, 2)
 
 
-def test_one_assistant_alone_is_no_chat():
+def test_one_assistant_alone_is_not_a_chat():
     assert choose_turns(talk(said("assistant"), said("assistant")))[1] == "all turns (self-play)"
 
 
-def test_a_third_speaker_makes_it_self_play():
+def test_third_speaker_makes_it_self_play():
     positions, _ = choose_turns(talk(said("user"), said("assistant"), said("critic")))
     assert positions == (1, 2, 3)
 
 
-def test_unspoken_turns_hold_their_place_but_are_never_judged():
+def test_unspoken_turns_keep_their_position_but_are_never_judged():
     system = said("system", "system", spoken=False)
     read = talk(system, said("user"), said("assistant"), system, said("assistant"))
     assert choose_turns(read)[0] == (3, 5)
     assert all(turn.spoken for turn in list_judged_turns(read))
 
 
-def test_roles_make_a_chat_whatever_the_names():
+def test_roles_decide_what_is_a_chat_whatever_the_names():
     read = talk(said("Ann", "user"), said("assistant-2", "assistant"))
     assert [turn.speaker for turn in list_judged_turns(read)] == ["assistant-2"]
     assert choose_turns(read)[1] == "assistant turns (chat)"
 
 
-def test_a_user_called_assistant_is_not_the_assistant():
+def test_user_called_assistant_is_not_the_assistant():
     positions, _ = choose_turns(talk(said("assistant", "user"), said("Bo", "assistant")))
     assert positions == (2,)
 
 
-def test_an_agent_that_only_calls_tools_leaves_nothing_to_judge():
+def test_agent_that_only_calls_tools_leaves_nothing_to_judge():
     positions, whose = choose_turns(
         talk(said("user", "user"), said("assistant", "assistant", spoken=False))
     )
@@ -68,12 +68,12 @@ def test_an_agent_that_only_calls_tools_leaves_nothing_to_judge():
     assert whose == "assistant turns (chat)"
 
 
-def test_capital_letters_do_not_change_who_speaks():
+def test_speaker_names_are_case_insensitive():
     assert choose_turns(talk(said("User"), said("Assistant")))[0] == (2,)
 
 
 @pytest.mark.parametrize("name", ["jane", "JANE"])
-def test_a_name_picks_that_speaker(name: str):
+def test_name_selects_that_speaker(name: str):
     positions, whose = choose_turns(
         talk(said("user"), said("jane"), said("user"), said("jane")), name
     )
@@ -81,7 +81,7 @@ def test_a_name_picks_that_speaker(name: str):
     assert whose == f"turns of {name} (asked for)"
 
 
-def test_a_role_picks_whoever_has_it():
+def test_role_selects_every_speaker_with_it():
     assert choose_turns(talk(said("Ann", "user"), said("Bo", "assistant")), "user")[0] == (1,)
 
 
@@ -91,11 +91,11 @@ def test_all_overrides_the_chat_rule():
     assert whose == "all turns (asked for)"
 
 
-def test_an_unknown_speaker_names_those_there_are():
+def test_unknown_speaker_error_lists_the_speakers():
     with pytest.raises(InputError, match=r"no turn by 'jan' .*log\.jsonl:1.*: user, jane;"):
         choose_turns(talk(said("user"), said("jane")), "jan")
 
 
-def test_an_empty_name_is_nobody():
+def test_empty_name_is_rejected():
     with pytest.raises(InputError, match="none is named"):
         choose_turns(talk(said(None)), "")

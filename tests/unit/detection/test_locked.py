@@ -49,7 +49,7 @@ def test_published_vectors(turns: list[int], expected: list[int]) -> None:
     assert collapsed(turns) == expected
 
 
-def test_alternation_is_no_collapse_when_both_drifts_must_be_low() -> None:
+def test_alternation_is_not_collapse_if_both_drifts_must_be_low() -> None:
     assert collapsed([0, 1] * 20, replace(LOCKED, drift="both")) == []
 
 
@@ -95,21 +95,21 @@ def test_same_flag_reading_counts_three_at_the_second_lag(marking: Marking) -> N
     assert not any(signal.collapsed for signal in detector.judge(mixed))
 
 
-def test_blank_turns_break_a_run_when_asked() -> None:
+def test_blank_turns_can_break_a_run() -> None:
     lags = [observe(1.0, 1.0, blank=turn == 5) for turn in range(1, 8)]
     breaking = replace(LOCKED, empty="break")
     assert [s.turn for s in LOCKED.judge(lags) if s.collapsed] == [5, 6, 7]
     assert [s.turn for s in breaking.judge(lags) if s.collapsed] == []
 
 
-def test_a_similarity_on_the_threshold_counts() -> None:
+def test_similarity_on_the_threshold_counts() -> None:
     on_it = [observe(0.92, 0.0)] * 5
     under_it = [observe(0.92 - 1e-6, 0.0)] * 5
     assert LOCKED.judge(on_it)[-1].collapsed
     assert not LOCKED.judge(under_it)[-1].collapsed
 
 
-def test_a_drift_on_the_threshold_is_low() -> None:
+def test_drift_on_the_threshold_is_low() -> None:
     # 1 - 0.90 is above 0.10 in binary arithmetic.
     assert LOCKED.judge([observe(0.0, 0.90)] * 5)[-1].collapsed
 
@@ -121,7 +121,7 @@ def test_drift_tighter_than_the_flags_takes_turns_out_of_the_run() -> None:
     assert not tight.drift_redundant
 
 
-def test_locked_point_says_that_its_drift_test_is_redundant() -> None:
+def test_locked_operating_point_reports_its_drift_test_as_redundant() -> None:
     assert LOCKED.drift_redundant
     assert not replace(LOCKED, drift="both").drift_redundant
 
@@ -146,7 +146,7 @@ def test_every_cutoff_is_listed_for_the_guard_band() -> None:
         ({"drift": "loose"}, "unknown drift 'loose'; known: matched, both, either"),
     ],
 )
-def test_impossible_settings_are_refused(settings: dict[str, object], message: str) -> None:
+def test_impossible_settings_are_rejected(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message.replace("(", "\\(")):
         LockedRule(**settings)  # type: ignore[arg-type]
 
@@ -162,7 +162,7 @@ class Silent(LockedRule):
         return []
 
 
-def test_a_subclass_goes_by_its_own_name_and_has_no_thresholds_to_vary() -> None:
+def test_subclass_has_its_own_name_and_no_thresholds_to_vary() -> None:
     stricter = Stricter()
     assert (stricter.name, stricter.standard, stricter.changed) == ("Stricter", "default", {})
     assert stricter.describe()["operating_point"] == "default"
@@ -171,7 +171,7 @@ def test_a_subclass_goes_by_its_own_name_and_has_no_thresholds_to_vary() -> None
     assert LOCKED.thresholds is LOCKED
 
 
-def test_a_rule_is_told_as_it_is_and_not_as_it_was_inherited() -> None:
+def test_subclass_with_another_rule_describes_itself() -> None:
     assert "from the third repeat in a row on" in LOCKED.rule
     assert "from the 5th repeat in a row on" in Stricter().rule
     assert Silent().rule == "a rule without a description"

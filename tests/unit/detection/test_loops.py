@@ -35,11 +35,11 @@ def called(result: str | None, arguments: str = '{"path": "a.txt"}', name: str =
     return Turn("", "agent", "assistant", spoken=False, calls=(Call(name, arguments, result),))
 
 
-def test_new_things_are_no_loop() -> None:
+def test_new_content_is_not_a_loop() -> None:
     assert judged(*NEWS).loops == []
 
 
-def test_the_fourth_identical_message_is_noticed() -> None:
+def test_fourth_identical_message_is_noticed() -> None:
     loop = first_verdict(judged(*NEWS[:3], *[NEWS[5]] * 6))
     assert (loop.began, loop.noticed, loop.kind, loop.period) == (4, 7, "verbatim", 1)
     assert loop.ended is None
@@ -57,18 +57,18 @@ def test_two_messages_in_turn_are_noticed_at_the_sixth() -> None:
     assert (loop.began, loop.noticed, loop.kind, loop.period) == (1, 6, "alternating", 2)
 
 
-def test_a_cycle_of_three_is_noticed_at_the_ninth_or_earlier() -> None:
+def test_cycle_of_three_is_noticed_at_the_ninth_or_earlier() -> None:
     loop = first_verdict(judged(*NEWS[:3] * 4))
     assert loop.noticed <= 9
     assert (loop.kind, loop.period) == ("cycle", 3)
 
 
-def test_a_template_with_other_values_is_a_loop() -> None:
+def test_template_with_other_values_is_a_loop() -> None:
     said = [f"I checked order {n} again and it is still waiting for approval." for n in range(8)]
     assert first_verdict(judged(*said)).kind == "template"
 
 
-def test_the_same_words_but_for_some_are_a_loop() -> None:
+def test_repeats_with_a_few_changed_words_are_a_loop() -> None:
     said = (
         "They taste rather good, and I often get them at the market on the square.",
         "Well, they taste pretty good, and I often get them at the market on the square.",
@@ -81,7 +81,7 @@ def test_the_same_words_but_for_some_are_a_loop() -> None:
     assert first_verdict(judged(*NEWS[:4], *said)).began == 5
 
 
-def test_one_frame_around_ever_new_fillings_is_a_loop() -> None:
+def test_template_with_ever_new_fillings_is_a_loop() -> None:
     said = [
         f"That reminds me a little of how {one} It also tells us in a way: {other}"
         for one, other in zip(NEWS, (*NEWS[5:], *NEWS[:5]), strict=True)
@@ -90,12 +90,12 @@ def test_one_frame_around_ever_new_fillings_is_a_loop() -> None:
     assert (loop.kind, loop.began, loop.period) == ("template", 2, 1)
 
 
-def test_a_head_and_a_tail_around_something_new_are_no_frame() -> None:
+def test_recurring_head_and_tail_around_new_text_are_not_a_frame() -> None:
     said = [f"Good morning from the night shift. {news} Yours, the ward." for news in NEWS]
     assert judged(*said).loops == []
 
 
-def test_the_steps_of_a_puzzle_are_no_loop() -> None:
+def test_steps_of_a_puzzle_are_not_a_loop() -> None:
     steps = (
         "The wolf can't stay with the goat, and the goat can't stay with the cabbage.",
         "The farmer takes the goat to the right bank. The wolf and the cabbage stay on the left.",
@@ -114,7 +114,7 @@ def test_the_steps_of_a_puzzle_are_no_loop() -> None:
     assert [loop for loop in judged(*steps).loops if loop.level == "verdict"] == []
 
 
-def test_a_loop_names_the_messages_that_it_repeats() -> None:
+def test_loop_names_the_messages_that_it_repeats() -> None:
     asked = "Please send me the invoice for the garden chairs."
     mentioned = "My neighbour has garden chairs made of steel, they rust."
     turns = [asked, mentioned, *NEWS[:3], asked, asked, asked]
@@ -122,7 +122,7 @@ def test_a_loop_names_the_messages_that_it_repeats() -> None:
     assert (loop.noticed, loop.repeats) == (8, (6, 7))
 
 
-def test_a_loop_that_is_left_has_an_end() -> None:
+def test_loop_that_stops_has_an_end() -> None:
     loop = first_verdict(judged(*[NEWS[0]] * 5, *NEWS[1:]))
     assert loop.ended == 5
 
@@ -155,7 +155,7 @@ def test_endless_goodbyes_in_new_words_are_a_loop() -> None:
          "Nailed it, well said!", "Much obliged, you rock.", "A round of applause!"),
     ],
 )  # fmt: skip
-def test_courtesy_is_known_in_idioms_and_other_languages(lines: tuple[str, ...]) -> None:
+def test_courtesy_is_recognised_in_idioms_and_other_languages(lines: tuple[str, ...]) -> None:
     assert first_verdict(judged(*NEWS[:4], *lines)).kind == "farewell"
 
 
@@ -164,12 +164,12 @@ def test_courtesy_is_known_in_idioms_and_other_languages(lines: tuple[str, ...])
     ["you're the best", "alles gute", "war mir eine", "buen día", "que tengas", "à bientôt",
      "soin de toi", "再 见"],
 )  # fmt: skip
-def test_the_first_and_the_last_phrase_of_each_language_stand_alone(phrase: str) -> None:
+def test_first_and_last_phrase_of_each_language_are_separate_phrases(phrase: str) -> None:
     words = tuple(phrase.split())
     assert words in PHRASES[words[:2]]
 
 
-def test_a_polite_ending_is_no_loop() -> None:
+def test_polite_ending_is_not_a_loop() -> None:
     said = (
         "Thank you so much for your help!",
         "You're welcome, have a great day!",
@@ -178,7 +178,7 @@ def test_a_polite_ending_is_no_loop() -> None:
     assert judged(*NEWS, *said).loops == []
 
 
-def test_one_speaker_who_repeats_among_others_is_named() -> None:
+def test_loop_of_one_speaker_names_the_speaker() -> None:
     bot = "I am afraid that I can't find any booking under this name."
     said = [Turn(text, who) for news in NEWS for text, who in ((bot, "bot"), (news, "guest"))]
     loops = [loop for loop in judged(*said).loops if loop.level == "verdict"]
@@ -186,12 +186,12 @@ def test_one_speaker_who_repeats_among_others_is_named() -> None:
     assert loops[0].noticed <= 11
 
 
-def test_acknowledgements_of_one_side_are_no_loop() -> None:
+def test_acknowledgements_of_one_side_are_not_a_loop() -> None:
     said = [Turn(text, who) for news in NEWS for text, who in ((news, "a"), ("OK, go on.", "b"))]
     assert judged(*said).loops == []
 
 
-def test_the_third_identical_call_with_the_same_result_is_a_loop() -> None:
+def test_third_identical_call_with_the_same_result_is_a_loop() -> None:
     loop = first_verdict(judged(*[called("[]  ")] * 1, *[called("a b")] * 4))
     assert (loop.kind, loop.stream, loop.began, loop.noticed) == ("tool", "calls", 2, 4)
     assert loop.repeats == (2, 3)
@@ -214,19 +214,19 @@ def test_identical_calls_without_results_are_a_loop_too() -> None:
     assert (loop.began, loop.noticed) == (1, 5)
 
 
-def test_polling_and_paging_are_no_loops() -> None:
+def test_polling_and_paging_are_not_loops() -> None:
     polling = [called(f"{n} % done") for n in range(30)]
     paging = [called(f"item {n}", f'{{"page": {n}}}') for n in range(30)]
     assert judged(*polling).loops == []
     assert judged(*paging).loops == []
 
 
-def test_the_same_failure_with_other_arguments_is_a_loop_in_the_end() -> None:
+def test_same_failure_with_other_arguments_becomes_a_loop() -> None:
     calls = [called("Error: no such table", f'{{"id": {n}}}') for n in range(8)]
     assert first_verdict(judged(*calls)).noticed == 5
 
 
-def test_a_report_after_news_from_a_tool_is_work() -> None:
+def test_report_after_news_from_a_tool_is_work() -> None:
     turns = []
     for n, news in enumerate(NEWS):
         turns.append(called(news, f'{{"page": {n}}}'))
@@ -234,17 +234,17 @@ def test_a_report_after_news_from_a_tool_is_work() -> None:
     assert [loop for loop in judged(*turns).loops if loop.level == "verdict"] == []
 
 
-def test_what_somebody_else_hands_on_is_no_loop() -> None:
+def test_relayed_message_is_not_a_loop() -> None:
     said = [Turn(news, who) for news in NEWS for who in ("worker", "boss")]
     assert judged(*said).loops == []
 
 
-def test_code_that_is_shown_again_is_not_said_again() -> None:
+def test_code_shown_again_is_not_a_repeat() -> None:
     code = "```\n" + "\n".join(f"line_{n} = compute({n})" for n in range(20)) + "\n```"
     assert judged(*[f"{news}\n{code}" for news in NEWS]).loops == []
 
 
-def test_scripts_without_spaces_are_read_letter_by_letter() -> None:
+def test_scripts_without_spaces_are_compared_character_by_character() -> None:
     said = (
         "\u6211\u8ba4\u4e3a\u6211\u4eec\u5e94\u8be5\u7ee7\u7eed\u8ba8\u8bba\u8fd9\u4e2a\u95ee\u9898"
     )
@@ -270,7 +270,7 @@ def test_a_thousand_calls_in_one_message_are_judged() -> None:
     assert judged(Turn("", calls=calls, spoken=False)).loops == []
 
 
-def test_changed_settings_are_marked() -> None:
+def test_changed_settings_are_reported() -> None:
     assert LOOPS.changed == {}
     assert Loops(on=2.0).changed == {"on": 2.0}
 
@@ -283,7 +283,7 @@ def test_every_message_says_which_earlier_ones_it_repeats() -> None:
     assert repeats[6] == []
 
 
-def test_a_call_says_which_earlier_messages_made_it() -> None:
+def test_call_says_which_earlier_messages_made_it() -> None:
     stream = LoopStream()
     call = Turn("", "bot", spoken=False, calls=(Call("ls", None, "a.txt"),))
     assert [stream.update(call) for _ in range(4)] == [[], [1], [1, 2], [2, 3]]

@@ -31,7 +31,7 @@ def swept(grid: list[LockedRule], talks: list[Trajectory]) -> Sweeper:
     return sweeper
 
 
-def test_the_study_grid_has_36_cells_but_25_detectors() -> None:
+def test_study_grid_has_36_cells_but_25_detectors() -> None:
     result = swept(grid_of(LOCKED, STUDY_GRID), TALKS).result(LOCKED)
     assert (result.cells, result.distinct_detectors) == (36, 25)
     assert sum(point.cells for point in result.points) == 36
@@ -59,7 +59,7 @@ def test_looser_drift_than_flag_is_the_same_detector() -> None:
     assert len(distinct([LockedRule(drift="both"), LockedRule(drift="both", d1=0.5)])) == 2
 
 
-def test_short_talks_are_counted_apart() -> None:
+def test_short_conversations_are_counted_separately() -> None:
     short = Trajectory("s", (Turn("Hi"),) * 3, {"condition": "A", "seed": "1"})
     result = swept([LOCKED], [short]).result(LOCKED)
     assert (result.conversations, result.without_verdict) == (1, 1)

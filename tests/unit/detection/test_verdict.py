@@ -21,7 +21,7 @@ TOPICS = [
 LOOP = "Here is the revised version of the text."
 
 
-def test_numbers_of_a_looping_talk() -> None:
+def test_looping_conversation_has_the_expected_numbers() -> None:
     result = detect(TOPICS[:4] + [LOOP] * 6)
     assert result.turns == 10
     assert result.at_risk_turns == 6
@@ -34,7 +34,7 @@ def test_numbers_of_a_looping_talk() -> None:
     assert result.reason is None
 
 
-def test_numbers_of_a_healthy_talk() -> None:
+def test_healthy_conversation_has_the_expected_numbers() -> None:
     result = detect(TOPICS)
     assert result.collapsed == ()
     assert result.collapsed_turns == 0
@@ -53,14 +53,14 @@ def test_evidence_names_the_turn_that_is_repeated() -> None:
     assert [(e.turn, e.repeats) for e in verbatim.evidence] == [(5, 4)]
 
 
-def test_long_excerpts_are_cut() -> None:
+def test_long_excerpts_are_truncated() -> None:
     excerpt = detect(["All work and no play. " * 20] * 5).evidence[0].excerpt
     assert len(excerpt) == 80
     assert excerpt.endswith("…")
 
 
 @pytest.mark.parametrize("turns", [0, 1, 4])
-def test_short_talks_get_no_verdict(turns: int) -> None:
+def test_short_conversations_get_no_verdict(turns: int) -> None:
     result = detect([LOOP] * turns)
     assert result.collapse_rate is None
     assert result.at_risk_rate is None
@@ -89,13 +89,13 @@ def test_broken_characters_are_counted() -> None:
     assert caveats([*TOPICS, "half \ud83d a pair"]) == {"repaired_turns": 1}
 
 
-def test_a_longer_cycle_is_told_though_not_counted() -> None:
+def test_longer_cycle_is_a_warning_and_does_not_count() -> None:
     result = detect(TOPICS[:3] * 5)
     assert result.collapsed == ()
     assert {caveat.code: caveat.count for caveat in result.warnings} == {"longer_cycle": 10}
 
 
-def test_collapsed_turns_are_not_told_as_a_longer_cycle_too() -> None:
+def test_collapsed_turns_are_not_reported_as_a_longer_cycle() -> None:
     # Every turn repeats the third before it as well, but the rule has counted them.
     assert caveats([LOOP] * 12) == {}
     # Turns 4 to 6 repeat the three before; from turn 10 on all are collapsed.
@@ -112,7 +112,7 @@ def test_blank_turns_can_be_left_out() -> None:
     assert result.collapsed == (5, 6)
 
 
-def test_a_changed_setting_is_marked() -> None:
+def test_changed_setting_is_reported() -> None:
     assert detect(TOPICS).detector["operating_point"] == "locked"
     changed = detect(TOPICS, detector=LockedRule(s1=0.95))
     assert changed.detector["operating_point"] == "changed"
@@ -136,7 +136,7 @@ def test_positions_point_into_the_whole_conversation() -> None:
     assert detect(chat, speaker="all").positions == tuple(range(1, 11))
 
 
-def test_an_unknown_speaker_is_refused_with_the_known_ones() -> None:
+def test_unknown_speaker_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(InputError, match="its speakers: ada, bob"):
         detect(Trajectory("t", (Turn("x", "ada"), Turn("y", "bob"))), speaker="eve")
 

@@ -78,7 +78,7 @@ def judge(held: Any) -> Any:
     ids=["dicts", "tuple", "iterator", "mappings", "turns", "trajectory", "parts", "sharegpt",
          "speakers"],
 )  # fmt: skip
-def test_a_chat_is_judged_alike_however_it_is_held(held: Any) -> None:
+def test_chat_gets_the_same_verdict_in_every_container(held: Any) -> None:
     found = judge(held)
     assert found.judged == "assistant turns (chat)"
     assert (found.looping, found.turns, found.loops[0].kind) == (True, 6, "alternating")
@@ -104,7 +104,7 @@ def test_turns_with_calls_are_judged_by_them() -> None:
     assert judge([Turn("", "assistant", spoken=False, calls=(call,))] * 4).loops[0].kind == "tool"
 
 
-def test_messages_that_an_sdk_returned_may_stand_among_dicts() -> None:
+def test_sdk_messages_and_dicts_can_be_mixed() -> None:
     chat = pytest.importorskip("openai.types.chat", reason="the SDK comes with [lab]")
     answer = chat.ChatCompletionMessage(role="assistant", content=AGAIN)
     found = judge([{"role": "user", "content": "And now?"}, answer] * 6)
@@ -133,14 +133,14 @@ def test_messages_that_an_sdk_returned_may_stand_among_dicts() -> None:
         ([Turn(5)], "the text of a Turn is int, not str"),  # type: ignore[arg-type]
     ],
 )
-def test_anything_else_is_refused_in_a_sentence(held: Any, said: str) -> None:
+def test_anything_else_is_rejected_in_one_sentence(held: Any, said: str) -> None:
     with pytest.raises(InputError) as refused:
         judge(held)
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_an_open_file_is_not_judged_by_its_lines(tmp_path: Path) -> None:
+def test_open_file_is_not_judged_by_its_lines(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text("{}\n")
     with (tmp_path / "log.jsonl").open() as file, pytest.raises(InputError, match="detect_file"):
         judge(file)
@@ -177,7 +177,7 @@ def test_frames_are_never_imported_by_the_package() -> None:
     assert ran.stdout.strip() == "set()"
 
 
-def test_a_guard_takes_the_message_objects_of_an_sdk_and_checks_turns_first() -> None:
+def test_guard_takes_the_message_objects_of_an_sdk_and_checks_turns_first() -> None:
     chat = pytest.importorskip("openai.types.chat", reason="the SDK comes with [lab]")
     guard = Guard(vectors=False)
     for _ in range(4):

@@ -18,7 +18,7 @@ FEW = st.lists(st.sampled_from("abcd"), max_size=14)
 
 
 @given(FEW, FEW)
-def test_words_in_common_order_are_those_of_the_textbook(one: list[str], other: list[str]) -> None:
+def test_alignment_is_a_longest_common_subsequence(one: list[str], other: list[str]) -> None:
     table = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
     for i, x in enumerate(one, start=1):
         for j, y in enumerate(other, start=1):
@@ -31,7 +31,7 @@ def test_words_in_common_order_are_those_of_the_textbook(one: list[str], other: 
 
 
 @given(FEW, FEW)
-def test_what_is_exchanged_shares_no_place(one: list[str], other: list[str]) -> None:
+def test_substitutions_do_not_overlap_with_the_alignment(one: list[str], other: list[str]) -> None:
     pairs = align(one, other)
     swaps = list(list_substitutions(one, other, pairs))
     assert all(here and there for here, there in swaps)
@@ -39,13 +39,13 @@ def test_what_is_exchanged_shares_no_place(one: list[str], other: list[str]) -> 
     assert len(pairs) + sum(len(there) for _, there in swaps) <= len(other)
 
 
-def test_function_words_alone_are_no_gram() -> None:
+def test_function_words_alone_are_not_a_gram() -> None:
     assert MessageWords("it is of the".split()).grams == {("it", "is", "of", "the")}
     assert MessageWords("it is the parser".split()).grams == {("is", "the", "parser")}
 
 
 @given(st.lists(st.sampled_from("abcd"), min_size=25, max_size=60))
-def test_what_goes_round_in_itself_is_never_passed_over(words: list[str]) -> None:
+def test_bound_never_misses_a_message_that_repeats_itself(words: list[str]) -> None:
     said = MessageWords(words)
     few = 3 * len(said.trigrams) <= 2 * len(words) - 2
     assert said.may_repeat_within == few
@@ -53,11 +53,11 @@ def test_what_goes_round_in_itself_is_never_passed_over(words: list[str]) -> Non
 
 
 @given(FEW)
-def test_the_same_words_overlap_in_all_grams(words: list[str]) -> None:
+def test_same_words_overlap_in_all_grams(words: list[str]) -> None:
     assert MessageWords(words).overlap(MessageWords(words)) == 1
 
 
-def test_a_fence_and_a_quotation_are_one_word_each() -> None:
+def test_fence_and_a_quotation_are_one_word_each() -> None:
     text = 'See\n```\na = 1\nb = 2\n```\nand "what you said about the weather yesterday" again.'
     words = tokenize(mask_blocks(text))
     assert len(words) == 5
@@ -66,7 +66,7 @@ def test_a_fence_and_a_quotation_are_one_word_each() -> None:
 
 
 @given(st.text(max_size=200))
-def test_any_text_has_words_or_none(text: str) -> None:
+def test_any_text_can_be_tokenised(text: str) -> None:
     words = tokenize(text)
     assert words == tokenize(text)
     assert all(word == word.casefold() for word in words)

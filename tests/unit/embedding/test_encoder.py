@@ -45,7 +45,7 @@ def test_each_distinct_text_is_computed_once(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(computed) == len(TEXTS)
 
 
-def test_exact_vectors_do_not_depend_on_company(encoder: MiniLMEncoder) -> None:
+def test_exact_vectors_do_not_depend_on_the_batch(encoder: MiniLMEncoder) -> None:
     alone = MiniLMEncoder().encode_exactly([TEXTS[0]]).vectors[0]
     np.testing.assert_array_equal(alone, MiniLMEncoder().encode_exactly(TEXTS).vectors[0])
 
@@ -68,7 +68,7 @@ def test_threads_may_share_an_encoder_and_its_file(encoder: MiniLMEncoder, tmp_p
         np.testing.assert_array_equal(list(found), alone)
 
 
-def test_a_cache_file_spares_the_second_run(
+def test_cache_file_is_used_by_the_second_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = MiniLMEncoder(cache_file=tmp_path / "v.db").encode(TEXTS).vectors
@@ -86,7 +86,7 @@ class Letters(Encoder):
         return Embeddings(vectors, np.zeros(len(texts), dtype=bool))
 
 
-def test_an_encoder_of_ones_own_needs_one_method() -> None:
+def test_custom_encoder_needs_one_method() -> None:
     found = detect(["cab"] * 6, encoder=Letters())
     assert found.collapsed == (5, 6)
     assert found.encoder["model"] == "an encoder without a name"
@@ -94,7 +94,7 @@ def test_an_encoder_of_ones_own_needs_one_method() -> None:
     assert [guard.update("cab").collapsed for _ in range(6)] == [False] * 4 + [True] * 2
 
 
-def test_exact_vectors_are_made_one_by_one_unless_an_encoder_knows_better() -> None:
+def test_exact_vectors_are_computed_one_by_one_by_default() -> None:
     np.testing.assert_array_equal(
         Letters().encode_exactly(TEXTS).vectors, Letters().encode(TEXTS).vectors
     )

@@ -26,7 +26,7 @@ texts_of_pieces = st.lists(
 
 @settings(max_examples=25)
 @given(texts_of_pieces, st.randoms(use_true_random=False), st.integers(1, 5))
-def test_a_vector_depends_on_its_text_alone(
+def test_vector_depends_on_its_text_alone(
     kernel: Kernel, texts: list[list[int]], rng: random.Random, threads: int
 ) -> None:
     alone = [kernel.together([text], 1)[0] for text in texts]
@@ -36,7 +36,7 @@ def test_a_vector_depends_on_its_text_alone(
         np.testing.assert_array_equal(together[place], alone[index])
 
 
-def test_many_texts_are_as_each_alone(kernel: Kernel) -> None:
+def test_batched_vectors_equal_single_ones(kernel: Kernel) -> None:
     rng = random.Random(1)
     texts = [rng.choices(range(VOCABULARY), k=rng.randint(1, 256)) for _ in range(12)]
     for text, row in zip(texts, kernel(texts), strict=True):
@@ -57,7 +57,7 @@ def test_every_kernel_gives_the_same_bits(library: Path, tensors: Tensors, kerne
     np.testing.assert_array_equal(plain(texts), kernel(texts))
 
 
-def test_many_callers_at_once_are_all_served(kernel: Kernel) -> None:
+def test_concurrent_callers_all_get_their_vectors(kernel: Kernel) -> None:
     """Each asks for more threads than there are, from threads that are all busy asking."""
     text = list(range(2_000, 2_100))
     expected = kernel.together([text], 1)
@@ -67,7 +67,7 @@ def test_many_callers_at_once_are_all_served(kernel: Kernel) -> None:
         np.testing.assert_array_equal(rows, expected)
 
 
-def test_a_call_from_within_the_pool_does_not_wait_for_itself(kernel: Kernel) -> None:
+def test_call_from_within_the_pool_does_not_wait_for_itself(kernel: Kernel) -> None:
     text = list(range(2_000, 2_100))
     jobs = [workers.pool().submit(kernel.together, [text], 4) for _ in range(2 * workers.cores())]
     for job in jobs:
@@ -75,7 +75,7 @@ def test_a_call_from_within_the_pool_does_not_wait_for_itself(kernel: Kernel) ->
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_forked_process_has_threads_of_its_own(kernel: Kernel) -> None:
+def test_forked_process_has_threads_of_its_own(kernel: Kernel) -> None:
     texts = [[101, 2_000 + n, 102] * 100 for n in range(4)]
     expected = kernel(texts)
     child = os.fork()
@@ -86,15 +86,13 @@ def test_a_forked_process_has_threads_of_its_own(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("text", [[], [VOCABULARY], [-1], [101] * 513])
-def test_pieces_that_there_are_not_are_refused(kernel: Kernel, text: list[int]) -> None:
+def test_unknown_pieces_are_rejected(kernel: Kernel, text: list[int]) -> None:
     with pytest.raises(ValueError, match="no pieces, too many pieces, or unknown pieces"):
         kernel.together([[101, 102], text], 1)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30])
-def test_a_weight_that_is_no_number_is_an_error(
-    library: Path, tensors: Tensors, value: float
-) -> None:
+def test_weight_that_is_nan_is_an_error(library: Path, tensors: Tensors, value: float) -> None:
     name = "encoder.layer.3.output.dense.weight"
     broken = tensors[name].copy()
     broken[7, 11] = value
@@ -103,7 +101,7 @@ def test_a_weight_that_is_no_number_is_an_error(
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_number_that_becomes_infinite_on_the_way_is_an_error(
+def test_overflow_inside_the_network_is_an_error(
     library: Path, tensors: Tensors, value: float
 ) -> None:
     """Norms and embeddings are not packed, so it shows while computing: never as zeros."""
@@ -114,14 +112,16 @@ def test_a_number_that_becomes_infinite_on_the_way_is_an_error(
         Kernel({**tensors, name: broken}, library)
 
 
-def test_other_weights_do_not_pass_for_the_stored_vectors(library: Path, tensors: Tensors) -> None:
+def test_other_weights_fail_the_check_against_stored_vectors(
+    library: Path, tensors: Tensors
+) -> None:
     name = "encoder.layer.5.output.LayerNorm.bias"
     with pytest.raises(KernelUnusable, match="its vectors differ from the stored ones"):
         Kernel({**tensors, name: tensors[name] + np.float32(0.1)}, library)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK damaged"])
-def test_without_stored_vectors_it_does_not_serve(
+def test_kernel_is_unusable_without_its_stored_vectors(
     library: Path, tensors: Tensors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     stored = tmp_path / "check.npz"
@@ -151,7 +151,7 @@ def pretend_newer(path: Path) -> None:
         (pretend_newer, "can't be loaded"),
     ],
 )
-def test_without_a_sound_library_numpy_serves_and_says_why(
+def test_without_a_valid_library_numpy_is_used_and_the_reason_given(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm, why: str
 ) -> None:
     copy = tmp_path / library.name
@@ -166,7 +166,7 @@ def test_without_a_sound_library_numpy_serves_and_says_why(
     assert np.isfinite(encoder.encode(["it works"]).vectors).all()
 
 
-def test_a_compiler_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiler_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip("nothing is compiled for this CPU")
     monkeypatch.setenv("CC", "/bin/false")

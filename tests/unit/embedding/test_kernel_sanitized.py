@@ -53,13 +53,15 @@ def stressed(
     )
 
 
-def test_no_access_goes_astray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_sanitizer_finds_no_bad_access(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     flags = "-fsanitize=address,undefined"
     ran = stressed(tmp_path, monkeypatch, "texts", ["asan", "ubsan"], flags)
     assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr[-3_000:]
 
 
-def test_any_argument_is_refused_or_worked_on(
+def test_any_argument_is_rejected_or_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags = "-fsanitize=address,undefined"
@@ -67,7 +69,7 @@ def test_any_argument_is_refused_or_worked_on(
     assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr[-3_000:]
 
 
-def test_no_two_threads_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_sanitizer_finds_no_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = stressed(tmp_path, monkeypatch, "threads", ["tsan"], "-fsanitize=thread")
     if "unexpected memory mapping" in ran.stderr:
         pytest.skip("the thread sanitizer does not know this kernel's memory layout")
@@ -80,9 +82,7 @@ def test_sums_never_overflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr[-3_000:]
 
 
-def test_rows_that_are_longer_would_overflow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_longer_rows_would_overflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or the test above could not fail."""
     flags = ("-fsanitize=undefined", "-DLENGTH=46400.f")
     ran = stressed(tmp_path, monkeypatch, "overflow", ["ubsan"], *flags)

@@ -29,13 +29,13 @@ def test_gelu_is_that_of_the_error_function() -> None:
 
 @settings(max_examples=10)
 @given(st.lists(pieces, min_size=1, max_size=6))
-def test_company_changes_rounding_alone(minilm: MiniLM, texts: list[list[int]]) -> None:
+def test_batch_changes_only_rounding(minilm: MiniLM, texts: list[list[int]]) -> None:
     together = minilm(texts)
     for text, row in zip(texts, together, strict=True):
         assert np.abs(row - minilm.one_by_one([text])[0]).max() < 1e-6
 
 
-def test_threads_change_nothing_where_blas_has_one(
+def test_threads_change_nothing_if_blas_is_single_threaded(
     minilm: MiniLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = [list(range(n, 2 * n)) for n in range(1, 40, 3)]
@@ -46,14 +46,14 @@ def test_threads_change_nothing_where_blas_has_one(
 
 
 @given(st.lists(st.integers(1, 256), max_size=60), st.integers(0, 600))
-def test_groups_hold_every_text_once_and_no_more_than_fits(lengths: list[int], most: int) -> None:
+def test_groups_have_every_text_once_and_respect_the_limit(lengths: list[int], most: int) -> None:
     groups = group_by_length([range(length) for length in lengths], most)
     assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
     for group in groups:
         assert len(group) == 1 or sum(lengths[index] for index in group) <= most
 
 
-def test_a_piece_has_a_unit_vector_and_the_ends_have_none() -> None:
+def test_pieces_have_unit_vectors_without_the_special_tokens() -> None:
     rows = TokenEncoder().encode("the ferry leaves")
     assert rows.shape == (3, 384)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)

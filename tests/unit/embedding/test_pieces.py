@@ -24,26 +24,26 @@ def whole(split: WordPieces, text: str) -> list[int]:
 
 @settings(max_examples=150)
 @given(st.lists(words, min_size=1, max_size=20), st.integers(1, 400), st.sampled_from(" \n\t"))
-def test_reading_only_the_head_changes_nothing(
+def test_tokenising_only_the_head_gives_the_same_pieces(
     split: WordPieces, parts: list[str], times: int, space: str
 ) -> None:
     text = replace_surrogates(space.join(parts * times))
     assert split.split([text])[0][0] == whole(split, text)
 
 
-def test_a_text_without_spaces_is_read_as_far_as_needed(split: WordPieces) -> None:
+def test_text_without_spaces_is_tokenised_as_far_as_needed(split: WordPieces) -> None:
     text = "雨" * 50_000
     assert split.split([text])[0][0] == whole(split, text)
 
 
-def test_long_words_that_become_one_piece_do_not_end_the_reading_early(split: WordPieces) -> None:
+def test_long_words_of_one_piece_do_not_shorten_the_head(split: WordPieces) -> None:
     text = ("x" * 500 + " ") * 300 + "end"
     [(pieces, truncated)] = split.split([text])
     assert pieces == whole(split, text)
     assert truncated
 
 
-def test_trailing_space_is_no_truncation(split: WordPieces) -> None:
+def test_trailing_space_is_not_truncation(split: WordPieces) -> None:
     text = "word " * 254 + " " * 10_000
     assert not split.split([text])[0][1]
 

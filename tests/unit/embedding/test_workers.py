@@ -10,7 +10,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.embedding.workers import cores, on_all_cores, one_ahead, pool
 
 
-def test_the_first_result_waits_for_no_second_item() -> None:
+def test_first_result_does_not_wait_for_a_second_item() -> None:
     def items() -> Iterator[str]:
         yield "first"
         pytest.fail("asked for before the first was handed over")
@@ -18,7 +18,7 @@ def test_the_first_result_waits_for_no_second_item() -> None:
     assert next(one_ahead(str.upper, items())) == ("first", "FIRST")
 
 
-def test_the_next_item_is_worked_on_while_one_is_used() -> None:
+def test_next_item_is_computed_while_one_is_used() -> None:
     begun = {item: Event() for item in range(4)}
 
     def work(item: int) -> int:
@@ -31,7 +31,7 @@ def test_the_next_item_is_worked_on_while_one_is_used() -> None:
             begun[item + 1].wait()
 
 
-def test_items_are_read_where_the_results_are_used() -> None:
+def test_items_are_consumed_in_the_callers_thread() -> None:
     def items() -> Iterator[str]:
         for _ in range(3):
             yield current_thread().name
@@ -39,14 +39,14 @@ def test_items_are_read_where_the_results_are_used() -> None:
     assert {read for read, _ in one_ahead(len, items())} == {current_thread().name}
 
 
-def test_an_error_comes_in_place_of_its_result() -> None:
+def test_error_is_raised_in_place_of_its_result() -> None:
     results = one_ahead(lambda item: 1 // item, [2, 1, 0, 1])
     assert [next(results), next(results)] == [(2, 0), (1, 1)]
     with pytest.raises(ZeroDivisionError):
         next(results)
 
 
-def test_whoever_asks_works_even_if_all_threads_are_busy() -> None:
+def test_caller_works_even_if_all_threads_are_busy() -> None:
     busy, free = Event(), Event()
 
     def block() -> bool:
@@ -64,7 +64,7 @@ def test_whoever_asks_works_even_if_all_threads_are_busy() -> None:
     assert all(each.result() for each in blocked)
 
 
-def test_every_item_is_worked_on_once_by_several_threads() -> None:
+def test_several_threads_process_every_item_once() -> None:
     meeting, done = Barrier(cores()), list[int]()
 
     def work(item: int) -> None:
@@ -84,7 +84,7 @@ class NumberedItem:
 
 
 @pytest.mark.parametrize("bad", [0, 1, 2, 3])
-def test_an_error_of_any_thread_reaches_the_caller_and_ends_the_work(bad: int) -> None:
+def test_error_in_any_thread_reaches_the_caller_and_stops_the_work(bad: int) -> None:
     begun: list[int] = []
     dropped = Event()
 
@@ -107,7 +107,7 @@ def test_an_error_of_any_thread_reaches_the_caller_and_ends_the_work(bad: int) -
 
 
 @pytest.mark.parametrize("asked", ["0", "-1", "two", "1.5", "²", "9" * 5000, " ", "1025"])
-def test_thread_count_that_cannot_be_used_is_refused(
+def test_thread_count_that_cannot_be_used_is_rejected(
     asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHIMERA_THREADS", asked)

@@ -25,7 +25,7 @@ def test_quantiles_of_student_are_those_of_scipy(above, df):
 
 
 @given(st.floats(0, 1), shapes, shapes)
-def test_the_beta_distribution_is_that_of_scipy(x, a, b):
+def test_beta_distribution_is_that_of_scipy(x, a, b):
     assert beta_cdf(x, a, b) == pytest.approx(special.betainc(a, b, x), abs=1e-10)
 
 

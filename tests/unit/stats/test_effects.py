@@ -20,14 +20,14 @@ CROWD = ArmKey("y.crowd", subject="y", arm="crowd")
 ASKED = ContrastSpec({CROWD: 1.0, SHAM: -1.0}, about=("conformity",))
 
 
-def test_a_name_is_made_from_the_key_with_and_without_the_subject() -> None:
+def test_name_is_made_from_the_key_with_and_without_the_subject() -> None:
     assert (ASKED.name, ASKED.short_name) == ("y.crowd − y.sham", "crowd − sham")
     mine = ContrastSpec({ArmKey("y.y.z", "y", "y.z"): 1.0, SHAM: -1.0})
     assert mine.short_name == "y.z − sham"
     assert ContrastSpec(ASKED.weights, "dose of size").short_name == "dose of size"
 
 
-def test_a_key_is_the_name_in_the_store_also_after_a_journey() -> None:
+def test_key_survives_pickling() -> None:
     back = pickle.loads(pickle.dumps(SHAM))
     assert (back, back.subject, back.arm) == ("y.sham", "y", "sham")
     assert {"y.sham": 1}[SHAM] == 1
@@ -36,7 +36,7 @@ def test_a_key_is_the_name_in_the_store_also_after_a_journey() -> None:
 @pytest.mark.parametrize(
     ("words", "unit"), [(SELF_PLAY, "prompt"), (TRIAL, "scenario")], ids=["self-play", "trial"]
 )
-def test_a_reason_is_given_in_the_words_of_the_study(words, unit) -> None:
+def test_reason_is_given_in_the_words_of_the_study(words, unit) -> None:
     cells = cells_of([1.0, 0.5, 1.0, 0.5], [CROWD, SHAM] * 2, ["u", "u", "v", "v"])
     found = estimate_contrast(cells, ASKED, words, "accuracy")
     assert (found.estimate, found.units, found.p) == (0.5, 2, None)

@@ -64,23 +64,23 @@ def test_agreement_on_a_label_that_nobody_gave_is_undefined():
 
 
 @pytest.mark.parametrize("bad", [2, -1, 0.5, float("inf")])
-def test_labels_other_than_zero_and_one_are_refused_with_their_place(bad):
+def test_labels_other_than_zero_and_one_are_rejected_with_their_place(bad):
     with pytest.raises(InputError, match="second rater: label 2 is"):
         tabulate([1, 0], [1, bad])
 
 
-def test_words_are_no_labels():
+def test_words_are_rejected_as_labels():
     with pytest.raises(InputError, match="labels are 0, 1 or missing"):
         label_column(["yes", "no"], "ann")  # type: ignore[list-item]
 
 
-def test_raters_with_different_numbers_of_labels_are_refused():
+def test_raters_with_different_numbers_of_labels_are_rejected():
     with pytest.raises(InputError, match="first has 2, second has 1"):
         tabulate([1, 0], [1])
 
 
 @pytest.mark.parametrize("counts", [(-1, 0, 0, 0), (float("nan"), 0, 0, 1)])
-def test_impossible_counts_are_refused(counts):
+def test_impossible_counts_are_rejected(counts):
     with pytest.raises(InputError, match="not negative"):
         Table2x2(*counts)
 
@@ -93,7 +93,7 @@ def test_perfect_agreement_has_no_wald_or_bootstrap_interval_but_a_score_one():
     assert kappa_score(table).high == 1
 
 
-def test_constant_labels_have_no_interval_at_all():
+def test_constant_labels_have_no_interval():
     table = Table2x2(45, 0, 0, 0)
     draws = kappa_bootstrap(table, rng=np.random.default_rng(1), resamples=50)
     assert (kappa_wald(table), kappa_score(table), percentile_interval(draws)) == (None,) * 3

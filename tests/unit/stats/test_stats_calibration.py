@@ -42,7 +42,7 @@ def test_calibration_error_is_the_weighted_gap_of_the_bins():
     assert calibrated([0.4, 0.4, 0.4, 1.0], [1, 0, 0, 0])["ece"] == pytest.approx(gap)
 
 
-def test_levels_of_one_bin_make_up_for_each_other_and_bins_close_at_the_top():
+def test_levels_within_a_bin_cancel_and_bins_include_their_upper_edge():
     assert calibrated([0.91, 0.99], [1, 0])["ece"] == pytest.approx(abs(0.95 - 0.5))
     assert calibrated([0.1, 0.0], [0, 0])["ece"] == pytest.approx(0.05)
     assert calibrated([0.2, 0.21], [1, 0])["ece"] == pytest.approx((0.8 + 0.21) / 2)
@@ -54,13 +54,13 @@ def test_nothing_but_right_answers_has_no_auroc():
     assert found["brier"] == pytest.approx(0.025)
 
 
-def test_no_answer_leaves_everything_undefined():
+def test_without_answers_everything_is_undefined():
     empty = np.zeros((1, 0))
     found = calibration_rows(np.empty(0), empty, empty)
     assert np.isnan([column[0] for column in found.values()]).all()
 
 
-def test_rows_are_samples_of_their_own():
+def test_rows_are_separate_samples():
     samples = [answers(seed=seed) for seed in (1, 2)]
     levels = np.arange(11) / 10
     right, wrong = (

@@ -48,7 +48,7 @@ def test_percentile_bootstrap_settles_near_the_t_interval():
     assert draws == pytest.approx(cluster_mean(values, clusters).interval, abs=0.05)
 
 
-def test_bootstrap_t_reaches_further_to_the_long_tail():
+def test_bootstrap_t_interval_is_longer_towards_the_long_tail():
     values = np.random.default_rng(3).exponential(size=40)
     interval = mean_bootstrap_t(values, np.arange(40), rng=np.random.default_rng(1))
     assert interval is not None
@@ -56,7 +56,7 @@ def test_bootstrap_t_reaches_further_to_the_long_tail():
     assert high - values.mean() > 1.2 * (values.mean() - low)
 
 
-def test_bootstrap_t_does_not_depend_on_where_zero_is():
+def test_bootstrap_t_is_shift_invariant():
     values, clusters = clustered([3, 5, 4, 6, 2, 5])
     near = mean_bootstrap_t(values, clusters, rng=np.random.default_rng(1))
     far = mean_bootstrap_t(values + 1e6, clusters, rng=np.random.default_rng(1))
@@ -85,11 +85,11 @@ def test_clusters_without_repeats_have_no_intraclass_correlation():
     assert result.se_ratio == pytest.approx(1)
 
 
-def test_no_rows_are_refused():
+def test_no_rows_are_rejected():
     with pytest.raises(InputError, match="no row"):
         cluster_mean([], [])
 
 
-def test_missing_values_are_refused():
+def test_missing_values_are_rejected():
     with pytest.raises(InputError, match="value 1 is nan"):
         cluster_mean([float("nan"), 1.0], ["a", "b"])

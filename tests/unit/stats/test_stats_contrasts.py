@@ -78,12 +78,12 @@ def test_clusters_without_a_run_under_a_condition_are_left_out_and_counted():
     assert contrast(cells, {"B": 1, "C": -1}).df + 1 == 10
 
 
-def test_conditions_without_a_common_cluster_are_refused():
+def test_conditions_without_a_common_cluster_are_rejected():
     with pytest.raises(InputError, match="no cluster has a run under all"):
         differences(cells_of([1.0, 2.0], ["A", "B"], ["x", "y"]), PAIR)
 
 
-def test_unknown_conditions_are_refused_with_the_choices():
+def test_unknown_conditions_are_rejected_with_the_choices():
     with pytest.raises(InputError, match="unknown condition 'D'; known: A, B"):
         contrast(cells_of([1.0, 2.0], ["A", "B"], ["x", "x"]), {"D": 1, "A": -1})
 
@@ -95,7 +95,7 @@ def test_one_cluster_gives_a_difference_without_p():
     assert (result.standard_error, result.se_ratio(naive), naive) == (None, None, None)
 
 
-def test_the_same_difference_everywhere_gives_no_p():
+def test_same_difference_everywhere_gives_no_p():
     result = contrast(cells_of([0.0, 1.0] * 3, ["A", "B"] * 3, [1, 1, 2, 2, 3, 3]), PAIR)
     assert (result.value, result.p, result.standard_error) == (1, None, 0)
 
@@ -131,7 +131,7 @@ def test_holm_leaves_undefined_questions_out_of_the_count():
     assert holm([]) == ()
 
 
-def test_an_order_with_equal_means_is_tied_not_held():
+def test_order_with_equal_means_is_tied():
     cells = cells_of([2.0, 2.0, 1.0, 3.0, 2.0, 1.0], list("ABCABC"), ["x"] * 3 + ["y"] * 3)
     assert rank_stability(cells, "ABC") == (1, 1, 0)
 

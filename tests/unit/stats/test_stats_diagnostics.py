@@ -30,19 +30,19 @@ def test_intervals_of_independent_items_are_wilson_intervals():
     assert result.sensitivity.interval == pytest.approx(oracle)
 
 
-def test_a_reference_without_a_positive_item_gives_a_reason():
+def test_reference_without_a_positive_item_gives_a_reason():
     result = diagnose([1, 0, 0], [0, 0, 0], rng=rng(), resamples=100)
     assert result.sensitivity.value is None
     assert result.reasons == {"sensitivity": "the reference has no 1"}
 
 
-def test_missing_labels_take_part_in_no_rate():
+def test_missing_labels_do_not_count_in_any_rate():
     result = diagnose([1, 1, None, 0], [1, None, 1, 0], rng=rng(), resamples=100)
     assert result.sensitivity.n == 1
     assert result.agreement.n_valid == 2
 
 
-def test_weights_undo_the_choice_of_items_by_verdict():
+def test_weights_correct_for_sampling_by_verdict():
     # In the population 900 of 1,000 verdicts are 1; the sample takes 50 of each.
     weights = np.where(VERDICTS == 1, 18.0, 2.0)
     result = diagnose(
@@ -60,7 +60,7 @@ def test_copies_within_a_cluster_do_not_shorten_the_interval():
     assert copied == pytest.approx(once)
 
 
-def test_a_share_of_one_keeps_an_interval_as_wide_as_its_clusters_deserve():
+def test_share_of_one_has_an_interval_that_allows_for_clusters():
     clusters = SampleDesign(clusters=np.arange(50) // 10)
     low = share(np.ones(50), np.ones(50), clusters).interval.low
     assert low < proportion_confint(5, 5, method="wilson")[0]

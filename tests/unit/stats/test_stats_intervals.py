@@ -48,18 +48,18 @@ def test_percentile_interval_leaves_equal_tails():
 
 
 @pytest.mark.parametrize("level", [0, 1, 95])
-def test_confidence_levels_outside_zero_to_one_are_refused(level):
+def test_confidence_levels_outside_zero_to_one_are_rejected(level):
     with pytest.raises(InputError, match="such as"):
         wilson(1, 2, level)
 
 
 @pytest.mark.parametrize(("hits", "n"), [(3, 2), (-1, 2), (0, 0)])
-def test_impossible_proportions_are_refused(hits, n):
+def test_impossible_proportions_are_rejected(hits, n):
     with pytest.raises(InputError, match="not a proportion"):
         wilson(hits, n)
 
 
-def test_a_widened_percentile_interval_covers_few_clusters_where_the_plain_one_does_not():
+def test_expanded_percentile_interval_covers_with_few_clusters():
     rng, clusters, simulations = np.random.default_rng(3), 6, 1_000
     covered = {"plain": 0, "widened": 0}
     levels = {"plain": 0.95, "widened": expand_level(clusters)}

@@ -31,7 +31,7 @@ def test_panel_of_labels_is_the_panel_of_their_table():
     assert panel(first, second, rng=rng()) == table_panel(table, rng=rng())
 
 
-def test_missing_labels_are_counted_and_are_no_category():
+def test_missing_labels_are_counted_and_not_a_category():
     first, second = [1, 0, 1, None, 0, 1], [1, 0, None, None, 1, 1]
     result = panel(first, second, rng=rng())
     assert (result.n_total, result.n_valid) == (6, 4)
@@ -76,7 +76,7 @@ def test_copies_of_an_item_in_one_cluster_add_nothing():
         assert getattr(copied, name) == pytest.approx(getattr(once, name), abs=0.01)
 
 
-def test_weights_count_an_item_as_often_as_it_stands_for():
+def test_weight_counts_an_item_that_many_times():
     first, second = [1, 1, 0, 0, 1, 0, 1, 0], [1, 0, 0, 1, 1, 0, 1, 0]
     weights = [3, 1, 2, 1, 1, 2, 1, 1]
     weighted = panel(first, second, rng=rng(), design=SampleDesign(weights=weights), resamples=100)
@@ -115,20 +115,20 @@ def test_perfect_agreement_in_few_clusters_is_less_certain_than_in_many():
     assert "no width" in few.reasons["kappa_ci"]
 
 
-def test_a_single_cluster_gives_no_interval():
+def test_single_cluster_gives_no_interval():
     first, second, _ = ratings(20)
     result = panel(first, second, rng=rng(), design=SampleDesign(clusters=[1] * 20), resamples=100)
     assert (result.kappa_ci, result.pabak_ci) == (None, None)
     assert result.kappa is not None
 
 
-def test_a_stratum_with_one_item_is_refused():
+def test_stratum_with_one_item_is_rejected():
     design = SampleDesign(strata=["x"] * 5 + ["y"])
     with pytest.raises(InputError, match="merge it"):
         panel([1, 0, 1, 0, 1, 1], [1, 0, 1, 1, 1, 0], rng=rng(), design=design)
 
 
-def test_a_table_of_broken_counts_is_refused():
+def test_table_of_broken_counts_is_rejected():
     with pytest.raises(InputError, match="whole numbers"):
         table_panel(Table2x2(1.5, 0, 0, 2), rng=rng())
 
@@ -138,13 +138,13 @@ def test_weights_must_be_positive():
         panel([1, 0], [1, 0], rng=rng(), design=SampleDesign(weights=[1, 0]))
 
 
-def test_design_of_another_length_is_refused():
+def test_design_of_another_length_is_rejected():
     with pytest.raises(InputError, match="differ in length"):
         panel([1, 0], [1, 0], rng=rng(), design=SampleDesign(clusters=["a"]))
 
 
 @pytest.mark.parametrize(("items", "prompts"), [(12, 4), (24, 16), (240, 36)])
-def test_to_agree_on_every_item_is_never_worse_evidence_than_on_all_but_one(items, prompts):
+def test_full_agreement_is_never_weaker_evidence_than_one_disagreement(items, prompts):
     rng, design = np.random.default_rng(1), SampleDesign(clusters=np.arange(items) % prompts)
     same = np.eye(4)[rng.permutation(np.arange(items) % 2 * 3)]
     perfect = design_intervals(same, design, rng=rng, resamples=1)["kappa_ci_score"]
@@ -157,7 +157,7 @@ def test_to_agree_on_every_item_is_never_worse_evidence_than_on_all_but_one(item
     assert perfect.low < alone.low
 
 
-def test_the_order_of_items_does_not_change_an_interval():
+def test_order_of_items_does_not_change_an_interval():
     rng = np.random.default_rng(2)
     same, clusters = np.eye(4)[[0, 0, 0] + [3] * 21], np.arange(24) % 7
     order = rng.permutation(24)

@@ -68,11 +68,11 @@ def test_planned_items_reach_the_power_and_one_less_does_not():
     assert power >= 0.9 > one_less
 
 
-def test_a_gate_on_the_score_bound_needs_more_items_than_the_wald_formula_says():
+def test_gate_on_the_score_bound_needs_more_items_than_the_wald_formula_says():
     assert items_for_kappa_score(0.9, 0.8, 0.5) > items_for_kappa(0.9, 0.8, 0.5)
 
 
-def test_lopsided_labels_need_more_items():
+def test_unbalanced_labels_need_more_items():
     assert items_for_kappa(0.9, 0.8, 0.95) > items_for_kappa(0.9, 0.8, 0.5)
     assert items_for_kappa(0.9, 0.8, 0.2) == items_for_kappa(0.9, 0.8, 0.8)
 
@@ -88,13 +88,13 @@ def test_kappa_must_lie_above_the_threshold():
         items_for_kappa(0.8, 0.8, 0.5)
 
 
-def test_a_plan_needs_two_clusters():
+def test_plan_needs_two_clusters():
     with pytest.raises(InputError, match="two clusters"):
         detectable_difference(PARTS, 1, 5)
 
 
 @pytest.mark.parametrize("bound", [True, False])
-def test_the_power_of_a_gate_is_how_often_simulated_raters_meet_it(bound):
+def test_power_of_a_gate_is_how_often_simulated_raters_meet_it(bound):
     rng, n, threshold, ones = np.random.default_rng(3), 150, 0.6, 0.5
     found = gate_power(n, threshold, ones, lower_bound=bound)
     for kappa, told in ((found.good, found.good_passes), (found.poor, found.poor_passes)):
@@ -131,7 +131,7 @@ def test_items_that_share_a_prompt_decide_as_sharply_as_the_gate_on_clusters_doe
     assert careless.good_passes - np.mean(met) > 0.15
 
 
-def test_few_items_leave_kappa_nearly_anywhere_and_more_sharpen_it():
+def test_more_items_narrow_the_interval_of_kappa():
     few, many = (gate_power(n, 0.8, 0.91, lower_bound=True) for n in (24, 800))
     assert few.interval.low < 0.25
     assert few.interval.high > 0.95

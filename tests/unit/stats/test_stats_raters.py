@@ -85,7 +85,7 @@ def test_perfect_and_constant_raters_get_reasons():
     assert set(constant.reasons) == {"alpha", "alpha_ci", "fleiss"}
 
 
-def test_a_rater_without_labels_is_refused_by_name():
+def test_rater_without_labels_is_rejected_by_name():
     with pytest.raises(InputError, match="'ben' gave no label"):
         raters_panel({"ann": [1, 0], "ben": [None, None]}, rng=np.random.default_rng(1))
 

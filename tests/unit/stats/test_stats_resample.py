@@ -25,14 +25,14 @@ def rows_of(values):
     return np.column_stack([values, np.ones(len(values))])
 
 
-def test_bootstrap_draws_spread_as_theory_says():
+def test_spread_of_bootstrap_draws_agrees_with_theory():
     values = np.random.default_rng(1).normal(size=50)
     draws = bootstrap(rows_of(values), quotient, rng=np.random.default_rng(2), resamples=20_000)
     assert draws.mean() == pytest.approx(values.mean(), abs=0.005)
     assert draws.std() == pytest.approx(values.std() / 50**0.5, rel=0.02)
 
 
-def test_strata_are_resampled_apart_so_their_difference_adds_no_spread():
+def test_strata_are_resampled_separately():
     values, strata = np.repeat([0.0, 10.0], 20), np.repeat(["low", "high"], 20)
     totals, stratum = units(rows_of(values), SampleDesign(strata=strata))
     draws = bootstrap(totals, quotient, stratum, rng=np.random.default_rng(1))
@@ -40,12 +40,12 @@ def test_strata_are_resampled_apart_so_their_difference_adds_no_spread():
     assert jackknife(totals, quotient, stratum).standard_error == 0
 
 
-def test_clusters_that_reach_over_strata_are_resampled_as_wholes():
+def test_clusters_across_strata_are_resampled_whole():
     design = SampleDesign(clusters=["a", "a", "b", "b"], strata=[0, 1, 0, 1])
     assert units(rows_of([1.0, 2.0, 3.0, 4.0]), design)[1].tolist() == [0, 0]
 
 
-def test_portions_do_not_change_what_is_drawn_from(monkeypatch):
+def test_draws_in_portions_have_the_same_distribution(monkeypatch):
     sample = rows_of(np.arange(30.0))
     whole = percentile_interval(bootstrap(sample, quotient, rng=np.random.default_rng(1)))
     monkeypatch.setattr(resample, "PORTION", 1_000)
@@ -106,23 +106,23 @@ def test_permutation_p_is_never_zero():
     assert permutation_test(5.0, np.zeros(99)) == 0.01
 
 
-def test_columns_of_different_length_are_refused():
+def test_columns_of_different_length_are_rejected():
     with pytest.raises(InputError, match="rate has 1, seed has 2"):
         same_length(rate=[1], seed=[1, 2])
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), None])
-def test_values_that_are_no_finite_numbers_are_refused_with_their_place(bad):
+def test_values_that_are_not_finite_are_rejected_with_their_position(bad):
     with pytest.raises(InputError, match="rate: value 2 is"):
         finite([0.5, bad], "rate")
 
 
-def test_words_are_no_values():
+def test_words_are_rejected_as_values():
     with pytest.raises(InputError, match="must be a number"):
         finite(["often"], "rate")
 
 
-def test_missing_labels_of_groups_are_refused():
+def test_missing_labels_of_groups_are_rejected():
     with pytest.raises(InputError, match="all be present"):
         encode(["a", None])
 

@@ -74,7 +74,7 @@ def test_logrank_is_undefined_when_no_event_could_have_fallen_to_another_group(f
     assert "several groups" in result.reason
 
 
-def test_logrank_of_a_group_that_is_gone_before_the_first_event_is_finite():
+def test_logrank_of_a_group_censored_before_the_first_event_is_finite():
     runs = durations([None, 4, 5, 6, 7], [2, 9, 9, 9, 9])
     result = logrank(runs, ["early", "a", "a", "b", "b"])
     assert result.chi2 is not None
@@ -93,7 +93,7 @@ def test_permutation_p_matches_the_naive_one_when_runs_are_independent():
     assert p == pytest.approx(logrank(runs, group).p, abs=0.05)
 
 
-def test_permutation_sees_through_copies():
+def test_permutation_test_is_not_fooled_by_copies():
     runs, group = censored_runs(n=40)
     clusters = np.arange(40) // 2
     copied = Durations(np.repeat(runs.times, 5), np.repeat(runs.observed, 5))
@@ -150,7 +150,7 @@ def test_band_surrounds_the_curve():
 
 
 @pytest.mark.parametrize(("event", "last"), [(41, 40), (0, 40), (None, 0)])
-def test_events_that_do_not_fit_the_run_are_refused(event, last):
+def test_events_that_do_not_fit_the_run_are_rejected(event, last):
     with pytest.raises(InputError, match="run 2"):
         durations([1, event], [40, last])
 
