@@ -6,7 +6,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.parts import SentKey
 from chimeralab.models.catalogue import InspectSettings
 from chimeralab.study import Study, run_study
-from chimeralab.trial.agents.wire import HttpSettings
+from chimeralab.trial.agents.remote import HttpSettings
 from tests.plans import SELFPLAY
 
 TABLES = """

@@ -1,11 +1,10 @@
-"""The seam of agents: subjects that keep their own memory and hear one message at a time.
+"""The seam of agents: subjects that keep their own memory and get one message at a time.
 
-A plan names an agent by a frozen dataclass whose fields are its settings: `use = "http"` for one of
-ours, `use = "module:Class"` for your own. It must have `start(session)`, or an `open()` that gives
-the object that has it. What it can do beyond answering stands in `can`, so that a plan that asks
-for more is refused before anything is run. Probes are asked in a fork of its session. Where there
-is none, they are asked in a sibling: a second session that is put through the same messages, so
-that the first never hears of them.
+A plan names an agent by a frozen dataclass whose fields are its settings: `use = "http"` for a
+built-in one, `use = "module:Class"` for your own. It must have `start(session)`, or an `open()`
+that returns an object with it. `can` declares its further abilities, so that a plan that needs more
+is rejected before the run. Probes are asked in a fork of its session, or else in a sibling: a
+second session that gets the same messages, so that the first never sees them.
 """
 
 import asyncio
@@ -14,6 +13,7 @@ import threading
 import traceback
 from asyncio import timeout as time_limit
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Protocol, get_args
@@ -32,51 +32,51 @@ Seconds = Annotated[float, Field(gt=0)]
 
 
 class Session(Protocol):
-    """One conversation with an agent. `observe` is the one required method.
+    """One conversation with an agent. Only `observe` is required.
 
-    The others are there where `can` names them, and any of them may be a coroutine. Messages are
-    numbered from 1 in the order in which this session heard them; a fork counts on from there.
+    The others exist if `can` names them. Any method may be a coroutine. Messages are numbered from
+    1 in the order in which the session got them; a fork continues the count.
     """
 
     def observe(self, message: str) -> str:
-        """Take in a message and answer it."""
+        """Take a message and answer it."""
 
     def fork(self, session: str) -> "Session":
-        """A copy under a new id: whatever happens in it, this session never knows."""
+        """Copy the session under a new id, independent of the original."""
 
     def forget(self, episodes: Sequence[int]) -> None:
-        """From now on, act as if these messages and their answers had never been.
+        """Act from now on as if these messages and their answers did not exist.
 
-        The list is complete: a message that was on the last one and is not on this one is back.
+        The list is complete: a message that is no longer on it must be remembered again.
         """
 
     def recall(self, memory: Sequence[Message]) -> None:
-        """What the session remembers from now on; called before every message."""
+        """Replace what the session remembers; called before every message."""
 
 
 class Agent(Protocol):
-    """What starts sessions. `can` names the abilities of its sessions, none unless it says so."""
+    """Starts sessions. `can` names their abilities, by default none."""
 
     def start(self, session: str) -> Session:
-        """A new session; its id says nothing about what will be done in it."""
+        """Start a session under an opaque id."""
 
 
 SEAM = Seam("start", {"can": tuple[str, ...]})
 
 
 class SessionLost(ChimeraError):
-    """An agent does not know a session that it started; raise it from `observe` where that is so.
+    """The agent no longer knows a session; raise it from `observe`.
 
-    The session is then gone through again from its start, and ends if the answers differ.
+    The session is then replayed from its start, and ends if the answers differ.
     """
 
 
-class Interrupted(ModelFailure):
-    """A method of an agent broke off: nobody knows what its session has heard."""
+class AgentFailure(ModelFailure):
+    """A method of an agent failed, so it is unknown what its session has received."""
 
 
-def abilities(agent: Any, what: str) -> tuple[str, ...]:
-    """What an agent says that it can do; `what` names it in errors."""
+def read_abilities(agent: Any, what: str) -> tuple[str, ...]:
+    """Read and check the `can` of an agent; `what` names it in errors."""
     stated = getattr(agent, "can", ())
     if isinstance(stated, str) or not all(isinstance(each, str) for each in stated):
         raise InputError(f'{what} can is {stated!r}; it lists abilities, as in ["fork"]')
@@ -85,13 +85,12 @@ def abilities(agent: Any, what: str) -> tuple[str, ...]:
     return tuple(each for each in ABILITIES if each in stated)
 
 
-async def called(
+async def call_method(
     method: Callable[..., Any], *arguments: Any, timeout: float | None = DEFAULT_TIMEOUT
 ) -> Any:
-    """What a method of an agent gives; whatever else it does becomes a failure by name.
+    """Call a method of an agent; any error becomes an `AgentFailure`.
 
-    A method that is no coroutine runs in a thread of its own: it may wait for a model, and one that
-    hangs must keep nobody from leaving.
+    A plain method runs in a daemon thread, so that one that hangs does not block the exit.
     """
     name = getattr(method, "__name__", type(method).__name__)
     clock = time_limit(timeout)
@@ -99,62 +98,52 @@ async def called(
         async with clock:
             if inspect.iscoroutinefunction(method):
                 return await method(*arguments)
-            given = await _in_thread(method, *arguments)
-            return await given if inspect.isawaitable(given) else given
+            result = await _run_in_thread(method, *arguments)
+            return await result if inspect.isawaitable(result) else result
     except ChimeraError:
         raise
     except (Exception, SystemExit) as error:
         if clock.expired():
-            raise Interrupted("timeout", f"{name}() gave no answer within {timeout:g} s") from None
+            raise AgentFailure("timeout", f"{name}() gave no answer within {timeout:g} s") from None
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(last.filename).name}, line {last.lineno}"
-        said = make_failure("server", f"{name}() raised {error!r} ({place})")
-        raise Interrupted(said.kind, str(said)) from error
+        failure = make_failure("server", f"{name}() raised {error!r} ({place})")
+        raise AgentFailure(failure.kind, str(failure)) from error
 
 
-def text_of(answer: Any, method: str) -> str:
-    """An answer, if it is a text."""
-    if not isinstance(answer, str):
-        kind = type(answer).__name__
-        raise Interrupted("bad_answer", f"{method}() gave a value of type {kind}, not a text")
-    return answer
-
-
-def plainly(message: Message) -> dict[str, str]:
-    """A message as everybody writes it."""
-    return {"role": message.role, "content": message.content}
-
-
-async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-
-    def settle(give: Callable[[Any], None], value: Any) -> None:
-        if not done.done():
-            give(value)
+async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    done: Future[Any] = Future()
+    done.set_running_or_notify_cancel()
 
     def run() -> None:
         try:
-            value = function(*arguments)
+            done.set_result(function(*arguments))
         except BaseException as error:
-            # What would end a loop or a program is as much a failure here as any other.
+            # Exceptions that would end the loop or the program are failures here, too.
             plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
-            tell(done.set_exception, error if plain else RuntimeError(repr(error)))
-        else:
-            tell(done.set_result, value)
+            done.set_exception(error if plain else RuntimeError(repr(error)))
 
-    def tell(give: Callable[[Any], None], value: Any) -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, give, value)
-
+    waiting = asyncio.wrap_future(done)
     threading.Thread(target=run, daemon=True).start()
-    return await done
+    return await waiting
+
+
+def check_text(answer: Any, method: str) -> str:
+    """Return an answer if it is a text, and fail otherwise."""
+    if not isinstance(answer, str):
+        kind = type(answer).__name__
+        raise AgentFailure("bad_answer", f"{method}() returned a {kind}, not a text")
+    return answer
+
+
+def as_plain(message: Message) -> dict[str, str]:
+    return {"role": message.role, "content": message.content}
 
 
 class AgentSubject:
-    """Answers requests through the sessions of one agent, one per conversation.
+    """Answers requests through the sessions of an agent, one per conversation.
 
-    It is `backstage` to tell questions from probes, and passes on nothing but messages.
+    It is `backstage` to tell questions from probes, but passes on nothing but messages.
     """
 
     backstage: ClassVar[bool] = True
@@ -162,76 +151,77 @@ class AgentSubject:
     def __init__(self, agent: Any, can: Sequence[str]) -> None:
         self._agent = agent
         self._can = frozenset(can)
-        # An agent that keeps its own time says None.
+        # None if the agent has its own timeout.
         self.timeout: float | None = getattr(agent, "timeout", DEFAULT_TIMEOUT)
-        self._dialogues: dict[str, Dialogue] = {}
+        self._conversations: dict[str, AgentConversation] = {}
 
     async def reply(self, request: Request) -> Reply:
         if not request.conversation:
-            return Reply(await self._greet(request.messages[-1].content))
-        dialogue = self._dialogues.setdefault(request.conversation, Dialogue(self))
-        return await dialogue.reply(request)
+            return Reply(await self._try_abilities(request.messages[-1].content))
+        name = request.conversation
+        conversation = self._conversations.setdefault(name, AgentConversation(self))
+        return await conversation.reply(request)
 
     async def leave(self, conversation: str) -> None:
-        """A conversation is over; its sessions may go."""
-        dialogue = self._dialogues.pop(conversation, None)
-        if dialogue:
-            await dialogue.end()
+        """End the sessions of a conversation that is over."""
+        if found := self._conversations.pop(conversation, None):
+            await found.end()
 
     async def close(self) -> None:
         if hasattr(self._agent, "close"):
-            with suppress(ModelFailure):  # all that it had to say is said
-                await called(self._agent.close, timeout=self.timeout)
+            with suppress(ModelFailure):
+                await call_method(self._agent.close, timeout=self.timeout)
 
     def can(self, ability: str) -> bool:
         return ability in self._can
 
-    async def started(self) -> "Line":
-        return Line(await called(self._agent.start, uuid4().hex, timeout=self.timeout), self)
+    async def start_session(self) -> "TrackedSession":
+        session = await call_method(self._agent.start, uuid4().hex, timeout=self.timeout)
+        return TrackedSession(session, self)
 
-    async def _greet(self, hello: str) -> str:
-        """Say hello in a session of its own, and try what the agent says that it can do."""
-        line = await self.started()
+    async def _try_abilities(self, hello: str) -> str:
+        """Say hello in a separate session, and try each declared ability there."""
+        session = await self.start_session()
         if self.can("recall"):
-            await line.recalling(())
-        answer = await line.observe(hello)
+            await session.recall(())
+        answer = await session.observe(hello)
         if self.can("forget"):
             for episodes in ([1], []):
-                await line.call("forget", episodes)
+                await session.call("forget", episodes)
         if self.can("fork"):
-            await (await line.forked()).end()
-        await line.end()
+            await (await session.fork()).end()
+        await session.end()
         return answer
 
 
-class Line:
-    """One session, how many turns it has heard, and what it has been told to forget.
+class TrackedSession:
+    """A session, the turns that it has received, and what it was told to forget.
 
-    It is `broken` once nobody knows what it has heard. `turns` has, for each turn, the numbers that
-    its messages have in this session: in a sibling, a probe belongs to its turn and goes with it.
+    It is `broken` once it is unknown what it received. `turns` has the message numbers of each
+    turn: in a sibling, a probe belongs to its turn and is forgotten with it.
     """
 
     def __init__(self, session: Any, subject: AgentSubject) -> None:
         self.broken = False
         self.turns: list[list[int]] = []
         self._session = session
-        self._aside: list[int] = []
+        self._probes_before: list[int] = []
         self._messages = 0
-        self._gone: list[int] = []
+        self._forgotten: list[int] = []
         self._subject = subject
 
-    async def hear(self, heard: SubjectTurn) -> str:
-        """The next turn: what must be gone is forgotten first."""
-        await self.forgetting(heard.gone)
-        answer = await self.observe(heard.text)
-        self.turns.append([*self._aside, self._messages])
-        self._aside = []
+    async def take_turn(self, turn: SubjectTurn) -> str:
+        """Forget what must be gone, then take the message of the next turn."""
+        await self.forget(turn.gone)
+        answer = await self.observe(turn.text)
+        self.turns.append([*self._probes_before, self._messages])
+        self._probes_before = []
         return answer
 
-    async def ask_on_the_side(self, text: str, *, before: bool) -> str:
-        """A question that is no turn: it belongs to the last one, or to the one after it."""
+    async def take_probe(self, text: str, *, before: bool) -> str:
+        """Take a probe, which belongs to the last turn or to the next one."""
         answer = await self.observe(text)
-        (self._aside if before else self.turns[-1]).append(self._messages)
+        (self._probes_before if before else self.turns[-1]).append(self._messages)
         return answer
 
     async def observe(self, text: str) -> str:
@@ -240,123 +230,115 @@ class Line:
         return str(answer)
 
     async def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the session; one that it lacks is named."""
+        """Call a method of the session."""
         found = getattr(self._session, method, None)
         if not callable(found):
             raise InputError(f"its session has no {method}(), which `can` promises")
         try:
-            given = await called(found, *arguments, timeout=self._subject.timeout)
-            return text_of(given, method) if method == "observe" else given
-        except (Interrupted, SessionLost):
+            result = await call_method(found, *arguments, timeout=self._subject.timeout)
+            return check_text(result, method) if method == "observe" else result
+        except (AgentFailure, SessionLost):
             self.broken = True
             raise
 
-    async def forgetting(self, turns: Sequence[int]) -> None:
+    async def forget(self, turns: Sequence[int]) -> None:
         gone = sorted(number for turn in turns for number in self.turns[turn - 1])
         if gone and not self._subject.can("forget"):
             raise InputError(
-                "a stressor takes episodes away, and the agent can't forget; let the stressor say "
-                'acts_on_memory = "forget", so that the plan is refused, or see docs/agents.md'
+                "a stressor removes episodes, but the agent can't forget; give the stressor "
+                'acts_on_memory = "forget", so that the plan is rejected, or see docs/agents.md'
             )
-        if gone != self._gone:
+        if gone != self._forgotten:
             await self.call("forget", gone)
-            self._gone = gone
+            self._forgotten = gone
 
-    async def recalling(self, memory: Sequence[Any]) -> None:
+    async def recall(self, memory: Sequence[Any]) -> None:
         await self.call("recall", list(memory))
 
-    async def forked(self) -> "Line":
-        copy = Line(await self.call("fork", uuid4().hex), self._subject)
+    async def fork(self) -> "TrackedSession":
+        copy = TrackedSession(await self.call("fork", uuid4().hex), self._subject)
         copy.turns, copy._messages = [list(turn) for turn in self.turns], self._messages
-        copy._gone = list(self._gone)
+        copy._forgotten = list(self._forgotten)
         return copy
 
+    async def catch_up(self, past: Sequence[SubjectTurn]) -> str | None:
+        """Replay the turns that are missing; return a note on the first answer that differs."""
+        note = None
+        for number, turn in enumerate(past[len(self.turns) :], start=len(self.turns) + 1):
+            answer, before = await self.take_turn(turn), turn.answer or ""
+            if answer.strip() != before.strip() and note is None:
+                new, old = (repr(t if len(t) <= 40 else t[:39] + "…") for t in (answer, before))
+                note = f"it answered turn {number} with {new} where it had said {old}"
+        return note
+
     async def end(self) -> None:
-        """Let go of the session; one that can't even do that is left alone."""
         if hasattr(self._session, "end"):
             with suppress(ModelFailure, SessionLost):
                 await self.call("end")
 
 
-class Dialogue:
-    """One conversation with an agent: the session that answers, and a sibling for all else."""
+class AgentConversation:
+    """A conversation with an agent: the session that answers, and a sibling for probes."""
 
     def __init__(self, subject: AgentSubject) -> None:
         self._subject = subject
-        self._main: Line | None = None
-        self._sibling: Line | None = None
+        self._main: TrackedSession | None = None
+        self._sibling: TrackedSession | None = None
 
     async def reply(self, request: Request) -> Reply:
         try:
-            return await (self._aside(request) if request.probe else self._answer(request))
+            return await (self._probe(request) if request.probe else self._answer(request))
         except SessionLost as error:
             raise make_failure("connection", f"it lost its session: {error}") from error
 
     async def end(self) -> None:
-        for line in (self._main, self._sibling):
-            if line:
-                await line.end()
+        for session in (self._main, self._sibling):
+            if session:
+                await session.end()
 
     async def _answer(self, request: Request) -> Reply:
         if self._subject.can("recall"):
             self._main = await self._open(self._main)
-            await self._main.recalling(request.messages[:-1])
-            return Reply(await self._main.observe(request.messages[-1].content))
+            return await self._reply_from_memory(self._main, request)
         *before, present = request.history
         if self._main and len(self._main.turns) > len(before):
-            self._main.broken = True  # it has heard the question, and its answer was turned down
-        main = await self._caught_up(before)
-        return Reply(await main.hear(present))
+            self._main.broken = True  # it has the question, but its answer was rejected
+        main = await self._catch_up(before)
+        return Reply(await main.take_turn(present))
 
-    async def _aside(self, request: Request) -> Reply:
-        text = request.messages[-1].content
+    async def _probe(self, request: Request) -> Reply:
         if self._subject.can("recall"):
             self._sibling = await self._open(self._sibling)
-            await self._sibling.recalling(request.messages[:-1])
-            return Reply(await self._sibling.observe(text))
+            return await self._reply_from_memory(self._sibling, request)
+        text = request.messages[-1].content
         *before, present = request.history
-        asked_first = present.answer is None
-        past = before if asked_first else request.history
+        comes_first = present.answer is None
+        past = before if comes_first else request.history
         if self._subject.can("fork"):
-            fork = await (await self._caught_up(past)).forked()
-            if asked_first:
-                await fork.forgetting(present.gone)
+            fork = await (await self._catch_up(past)).fork()
+            if comes_first:
+                await fork.forget(present.gone)
             answer = await fork.observe(text)
             await fork.end()
             return Reply(answer)
         self._sibling = await self._open(self._sibling)
-        note = await _changed(self._sibling, past)
-        if asked_first:
-            await self._sibling.forgetting(present.gone)
-        answer = await self._sibling.ask_on_the_side(text, before=asked_first)
+        note = await self._sibling.catch_up(past)
+        if comes_first:
+            await self._sibling.forget(present.gone)
+        answer = await self._sibling.take_probe(text, before=comes_first)
         return Reply(answer, note=f"in a sibling session, {note}" if note else None)
 
-    async def _open(self, line: Line | None) -> Line:
-        return line if line and not line.broken else await self._subject.started()
+    async def _reply_from_memory(self, session: TrackedSession, request: Request) -> Reply:
+        *memory, present = request.messages
+        await session.recall(memory)
+        return Reply(await session.observe(present.content))
 
-    async def _caught_up(self, past: Sequence[SubjectTurn]) -> Line:
-        """The session that answers, as far as it should be; a new one is put through all of it.
+    async def _open(self, session: TrackedSession | None) -> TrackedSession:
+        return session if session and not session.broken else await self._subject.start_session()
 
-        Only if it answers as on record does it stand in for the one that was lost.
-        """
+    async def _catch_up(self, past: Sequence[SubjectTurn]) -> TrackedSession:
+        """The main session with all past turns; a new one must repeat the recorded answers."""
         self._main = await self._open(self._main)
-        if note := await _changed(self._main, past):
-            raise make_failure("lost", f"its session was lost, and gone through again, {note}")
+        if note := await self._main.catch_up(past):
+            raise make_failure("lost", f"its session was lost and replayed, but {note}")
         return self._main
-
-
-async def _changed(line: Line, past: Sequence[SubjectTurn]) -> str | None:
-    """Put a session through the turns that it lacks; says where an answer is not the one before."""
-    note = None
-    for turn, heard in enumerate(past[len(line.turns) :], start=len(line.turns) + 1):
-        answer = await line.hear(heard)
-        if answer.strip() != (heard.answer or "").strip() and note is None:
-            note = (
-                f"it answered turn {turn} with {_short(answer)} where it had said "
-                f"{_short(heard.answer or '')}"
-            )
-    return note
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:39] + "…")

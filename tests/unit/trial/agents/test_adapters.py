@@ -225,7 +225,7 @@ def test_amnesia_is_refused_by_check_where_an_agent_can_t_forget(make_study, chi
         ('use = "callable"\npath = "mine:nobody"', "path = 'mine:nobody' can't be loaded"),
         ('use = "callable"\npath = "mine:FACT"', "is not a function"),
         ('use = "ainvoke"\npath = "mine:answer"', r"has no ainvoke\(\)"),
-        ('use = "http"\nurl = "http://u:p@127.0.0.1/"', "url holds more than an address"),
+        ('use = "http"\nurl = "http://u:p@127.0.0.1/"', "url has more than an address"),
         ('use = "http"\nurl = "http://127.0.0.1/"\ncan = ["fly"]', "can"),
         ('use = "command"\ncommand = ["no-such-program"]', r"no-such-program can't be started"),
         ('use = "mine:Nothing"', r"is not an agent; it needs a method start\(session\)"),
@@ -264,8 +264,8 @@ def faulty(fault: Callable[[dict[str, Any]], tuple[int, Any] | None]):
     ("fault", "said"),
     [
         (lambda asked: (500, {"error": "boom"}), 'answered 500: {"error": "boom"}'),
-        (lambda asked: (200, {"answer": {"city": "Rome"}}), "it gave dict where"),
-        (lambda asked: (200, b"<html>"), "answered with something not JSON"),
+        (lambda asked: (200, {"answer": {"city": "Rome"}}), "it returned dict, where"),
+        (lambda asked: (200, b"<html>"), "did not answer with JSON"),
         (lambda asked: (404, {}), "it lost its session: "),
         (None, "gave no answer within 0.5 s"),
     ],
@@ -274,7 +274,7 @@ def test_a_server_that_fails_is_recorded_and_the_run_goes_on(
     make_study, chimera, monkeypatch, fault, said
 ):
     deadlines = Deadlines()
-    monkeypatch.setattr("chimeralab.trial.agents.wire.timeout", deadlines)
+    monkeypatch.setattr("chimeralab.trial.agents.remote.timeout", deadlines)
 
     def stall(_: dict[str, Any]) -> None:
         deadlines.pass_now()
@@ -372,7 +372,7 @@ def test_one_bad_session_does_not_keep_the_others_from_going_on(make_study, chim
     found = outcome_of(study.path)
     assert {outcome for outcome, _ in found} == {"failed", "completed"}
     [reason] = [reason for outcome, reason in found if outcome == "failed"]
-    assert "gone through again, it answered" in reason
+    assert "replayed, but it answered" in reason
     assert "with 'something else' where it had said" in reason
     analysed = chimera("analyse", study.path)
     assert analysed.code == 0

@@ -178,9 +178,7 @@ def test_a_lost_session_whose_answers_change_ends_with_a_sentence():
     Forgetful.lost = 0
     ended, rows, _ = examine(AgentSubject(Agent(Fickle), ("fork", "forget")))
     assert (ended.outcome, len(rows)) == ("failed", 3)
-    assert ended.reason.startswith(
-        "lost: its session was lost, and gone through again, it answered"
-    )
+    assert ended.reason.startswith("lost: its session was lost and replayed, but it answered")
     assert "with 'something else' where it had said" in ended.reason
 
 
@@ -214,10 +212,10 @@ def late():
     [
         (raises, r"server: observe\(\) raised KeyError\('boom'\) \(test_subject.py, line \d+\)"),
         (None, r"timeout: observe\(\) gave no answer within 0.2 s"),
-        (lambda: {"answer": "Rome"}, r"bad_answer: observe\(\) gave a value of type dict, not"),
+        (lambda: {"answer": "Rome"}, r"bad_answer: observe\(\) returned a dict, not"),
         (sys.exit, r"server: observe\(\) raised RuntimeError\('SystemExit\(\)'\)"),
         (late, r"server: observe\(\) raised TimeoutError\('upstream'\)"),
-        (lambda: None, r"bad_answer: observe\(\) gave a value of type NoneType, not a text"),
+        (lambda: None, r"bad_answer: observe\(\) returned a NoneType, not a text"),
     ],
 )
 def test_whatever_an_agent_does_ends_its_session_in_one_sentence(how, said, deadlines):
@@ -285,5 +283,5 @@ def test_a_sibling_that_answers_otherwise_is_noted(monkeypatch):
 
 
 def test_a_stressor_that_hides_what_it_takes_is_named():
-    with pytest.raises(InputError, match="a stressor takes episodes away, and the agent can't"):
+    with pytest.raises(InputError, match="a stressor removes episodes, but the agent can't"):
         examine(AgentSubject(Agent(), ("fork",)), COURSES[0], "amnesia")

@@ -1,7 +1,7 @@
-"""Agents in another process: one JSON object a request, over HTTP or on standard input.
+"""Agents in another process: one JSON object per request, over HTTP or on standard input.
 
-`do` says what is wanted of a session: observe, fork, forget, recall or end. A session is new when
-its id is. Messages are numbered, so that one that comes twice is known to be the same.
+`do` names the method of a session: observe, fork, forget, recall or end. A new id starts a session.
+Messages are numbered, so that a repeated one can be recognised.
 """
 
 import asyncio
@@ -27,24 +27,24 @@ from chimeralab.models.seam import Message, Reply, Request, classify_status, mak
 from chimeralab.trial.agents.seam import (
     DEFAULT_TIMEOUT,
     Ability,
-    Interrupted,
+    AgentFailure,
     Seconds,
     SessionLost,
-    plainly,
+    as_plain,
 )
 
 Abilities = tuple[Ability, ...]
-# A server says with these that it does not know the session.
+# The status codes for an unknown session.
 UNKNOWN = {404, 410}
 MAX_LINE = 2**24
 
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings(Record):
-    """`use = "http"`: an agent behind an address, to which every request is posted.
+    """`use = "http"`: an agent at a URL, to which every request is posted.
 
-    `can` says which of fork, forget, recall and history it has. A key is read from the environment
-    variable that `key_env` names, and goes along as a bearer token.
+    `can` names its abilities: fork, forget, recall or history. The key in the environment variable
+    `key_env` is sent as a bearer token.
     """
 
     needs_network: ClassVar[bool] = True
@@ -58,24 +58,24 @@ class HttpSettings(Record):
         url = urlsplit(self.url)
         if url.username or url.password or url.query:
             raise InputError(
-                f"url holds more than an address at {url.hostname}; take users, passwords and "
-                "queries out: the key is read from the environment variable that key_env names"
+                f"url has more than an address at {url.hostname}; remove users, passwords and "
+                "queries: the key is read from the environment variable that key_env names"
             )
 
     @property
     def sent_key(self) -> SentKey | None:
         return SentKey(self.key_env, self.url) if self.key_env else None
 
-    def open(self) -> "HttpServer":
-        return HttpServer(self)
+    def open(self) -> "HttpAgent":
+        return HttpAgent(self)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandSettings(Record):
-    """`use = "command"`: a program that reads a JSON object a line and answers each with one.
+    """`use = "command"`: a program that answers each line of JSON with one.
 
-    It is started once, in the folder of the plan or one seen from there, and serves all sessions.
-    `can` says which of fork, forget, recall and history it has.
+    It is started once, in the folder of the plan or a subfolder, and serves all sessions. `can`
+    names its abilities: fork, forget, recall or history.
     """
 
     command: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -84,7 +84,7 @@ class CommandSettings(Record):
     folder: str = ""
 
     def code(self, folder: Path) -> dict[str, Path | None]:
-        """What is run, and the file of it that lies beside the plan."""
+        """The command, and the file of it that is next to the plan."""
         place = folder / self.folder
         words = [word for word in self.command if not Path(word).is_absolute()]
         files = [place / word for word in words if (place / word).is_file()]
@@ -93,77 +93,77 @@ class CommandSettings(Record):
     def within(self, folder: Path) -> "CommandSettings":
         return replace(self, folder=str(folder / self.folder))
 
-    def open(self) -> "Program":
-        return Program(self)
+    def open(self) -> "CommandAgent":
+        return CommandAgent(self)
 
 
-class Wire:
-    """An agent at the other end, which starts sessions or is sent the whole conversation."""
+class RemoteAgent:
+    """An agent in another process, which has sessions or gets the whole conversation."""
 
-    timeout = None  # it keeps its own time
+    timeout = None  # `send` has its own
 
     async def send(self, request: Mapping[str, Any]) -> Any:
         raise NotImplementedError
 
-    async def start(self, session: str) -> "WireSession":
-        return WireSession(self, session)
+    async def start(self, session: str) -> "RemoteSession":
+        return RemoteSession(self, session)
 
     async def reply(self, request: Request) -> Reply:
-        messages = [plainly(message) for message in request.messages]
+        messages = [as_plain(message) for message in request.messages]
         session = request.conversation or "hello"
         given = await self.send({"session": session, "do": "observe", "messages": messages})
         return Reply(_answer(given))
 
 
-class WireSession:
-    """One session, and how many messages it has heard."""
+class RemoteSession:
+    """A session, and how many messages it has received."""
 
-    def __init__(self, wire: Wire, session: str, heard: int = 0) -> None:
-        self._wire = wire
+    def __init__(self, agent: RemoteAgent, session: str, received: int = 0) -> None:
+        self._agent = agent
         self._session = session
-        self._heard = heard
+        self._received = received
 
     async def observe(self, message: str) -> str:
-        given = await self._ask("observe", episode=self._heard + 1, message=message)
-        self._heard += 1
+        given = await self._ask("observe", episode=self._received + 1, message=message)
+        self._received += 1
         return _answer(given)
 
-    async def fork(self, session: str) -> "WireSession":
+    async def fork(self, session: str) -> "RemoteSession":
         await self._ask("fork", into=session)
-        return WireSession(self._wire, session, self._heard)
+        return RemoteSession(self._agent, session, self._received)
 
     async def forget(self, episodes: Sequence[int]) -> None:
         await self._ask("forget", episodes=list(episodes))
 
     async def recall(self, memory: Sequence[Message]) -> None:
-        await self._ask("recall", memory=[plainly(message) for message in memory])
+        await self._ask("recall", memory=[as_plain(message) for message in memory])
 
     async def end(self) -> None:
         await self._ask("end")
 
     async def _ask(self, do: str, **more: Any) -> Any:
-        return await self._wire.send({"session": self._session, "do": do, **more})
+        return await self._agent.send({"session": self._session, "do": do, **more})
 
 
 def _answer(given: Any) -> str:
     answer = given.get("answer") if isinstance(given, Mapping) else None
     if not isinstance(answer, str):
         found = type(answer).__name__
-        raise Interrupted(
-            "bad_answer", f'it gave {found} where {{"answer": "a text"}} was expected'
+        raise AgentFailure(
+            "bad_answer", f'it returned {found}, where {{"answer": "a text"}} was expected'
         )
     return redact(answer)
 
 
-class HttpServer(Wire):
-    """Posts requests to one address; the client is made when it is first needed."""
+class HttpAgent(RemoteAgent):
+    """Posts requests to a URL; the client is created on first use."""
 
     def __init__(self, settings: HttpSettings) -> None:
         self._settings = settings
         self._client: Any = None
 
     async def send(self, request: Mapping[str, Any]) -> Any:
-        import httpx  # noqa: PLC0415 - slow to import, and most plans ask no server
+        import httpx  # noqa: PLC0415 - slow to import, and rarely needed
 
         where = self._settings.url
         if self._client is None:
@@ -175,7 +175,7 @@ class HttpServer(Wire):
                         f"the environment variable {name} is not set; it holds the key"
                     )
                 headers = {"Authorization": f"Bearer {key}"}
-            # Its own timeouts start again with each byte that a server sends.
+            # Its own timeouts restart with each byte received.
             self._client = httpx.AsyncClient(timeout=None, headers=headers)  # noqa: S113
         try:
             async with timeout(self._settings.timeout):
@@ -193,28 +193,28 @@ class HttpServer(Wire):
         try:
             return response.json()
         except ValueError:
-            raise Interrupted("bad_answer", f"{where} answered with something not JSON") from None
+            raise AgentFailure("bad_answer", f"{where} did not answer with JSON") from None
 
     async def close(self) -> None:
         if self._client is not None:
             await self._client.aclose()
 
 
-class Program(Wire):
-    """A running command. One that has ended is started again, and has lost every session."""
+class CommandAgent(RemoteAgent):
+    """A running command. If it ends it is restarted, and has lost every session."""
 
     def __init__(self, settings: CommandSettings) -> None:
         self._settings = settings
         self._process: Process | None = None
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._numbers = count(1)
-        self._complaint: deque[str] = deque(maxlen=1)
+        self._last_error: deque[str] = deque(maxlen=1)
         self._readers: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
 
     async def send(self, request: Mapping[str, Any]) -> Any:
         async with self._starting:
-            process = await self._running()
+            process = await self._start()
         number = next(self._numbers)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         line = json.dumps({"id": number, **request}) + "\n"
@@ -226,9 +226,9 @@ class Program(Wire):
                 return await answer
         except TimeoutError:
             said = f"{self._name} gave no answer within {self._settings.timeout:g} s"
-            raise Interrupted("timeout", said) from None
+            raise AgentFailure("timeout", said) from None
         except (ConnectionError, BrokenPipeError):
-            raise SessionLost(self._ended()) from None
+            raise SessionLost(self._describe_end()) from None
         finally:
             self._waiting.pop(number, None)
 
@@ -243,7 +243,7 @@ class Program(Wire):
     def _name(self) -> str:
         return self._settings.command[0]
 
-    async def _running(self) -> Process:
+    async def _start(self) -> Process:
         if self._process is None or self._process.returncode is not None:
             folder = self._settings.folder or None
             try:
@@ -255,7 +255,7 @@ class Program(Wire):
                 raise InputError(f"{self._name} can't be started ({error.strerror})") from error
             self._readers = [
                 asyncio.create_task(self._read_answers(self._process)),
-                asyncio.create_task(self._read_complaints(self._process)),
+                asyncio.create_task(self._read_errors(self._process)),
             ]
         return self._process
 
@@ -266,15 +266,15 @@ class Program(Wire):
         await process.wait()
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(SessionLost(self._ended()))
+                answer.set_exception(SessionLost(self._describe_end()))
 
-    async def _read_complaints(self, process: Process) -> None:
+    async def _read_errors(self, process: Process) -> None:
         assert process.stderr is not None
         async for line in process.stderr:
-            self._complaint.append(line.decode(errors="replace").strip())
+            self._last_error.append(line.decode(errors="replace").strip())
 
     def _settle(self, line: bytes) -> None:
-        """Hand an answer to whoever waits for it. A line that fits nobody is passed over."""
+        """Resolve the request that a line answers; other lines are ignored."""
         try:
             given = json.loads(line)
         except ValueError:
@@ -284,13 +284,13 @@ class Program(Wire):
         if answer is None or answer.done():
             return
         if given.get("lost"):
-            answer.set_exception(SessionLost(f"{self._name} does not know it"))
+            answer.set_exception(SessionLost(f"{self._name} does not know the session"))
         elif "error" in given:
             answer.set_exception(make_failure("server", f"{self._name}: {given['error']}"))
         else:
             answer.set_result(given)
 
-    def _ended(self) -> str:
+    def _describe_end(self) -> str:
         code = self._process.returncode if self._process else None
-        last = f": {self._complaint[-1]}" if self._complaint else ""
+        last = f": {self._last_error[-1]}" if self._last_error else ""
         return f"{self._name} ended with code {code}{last}"

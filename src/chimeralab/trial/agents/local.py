@@ -1,7 +1,7 @@
-"""Agents that are Python code: a function, anything with `ainvoke`, a part of inspect-ai.
+"""Agents in Python: a function, an object with `ainvoke`, an agent or solver of inspect-ai.
 
-A graph with a checkpointer keeps its own memory, a thread per session, and hears the newest message
-alone. Everything else gets the whole conversation with every question.
+A graph with a checkpointer keeps its own memory, one thread per session, and gets only the newest
+message. Everything else gets the whole conversation with every question.
 """
 
 import importlib
@@ -20,14 +20,14 @@ from chimeralab.core.text import redact
 from chimeralab.models.seam import Reply, Request
 from chimeralab.trial.agents.seam import (
     DEFAULT_TIMEOUT,
-    Interrupted,
+    AgentFailure,
     Seconds,
-    called,
-    plainly,
-    text_of,
+    as_plain,
+    call_method,
+    check_text,
 )
 
-# A module, and a name in it.
+# "module:name"
 CodePath = Annotated[str, Field(pattern=r"^[\w.]+:\w+$")]
 START = "__start__"
 MESSAGES = "messages"
@@ -37,7 +37,7 @@ MESSAGES = "messages"
 class CallableSettings(Record):
     """`use = "callable"`: a function `f(messages) -> str`, plain or async.
 
-    `path` is "module:name", looked for beside the plan first. A message has a role and a content.
+    `path` is "module:name", looked up next to the plan first. A message has a role and a content.
     """
 
     can: ClassVar[tuple[str, ...]] = ("history",)
@@ -46,21 +46,21 @@ class CallableSettings(Record):
     timeout: Seconds = DEFAULT_TIMEOUT
 
     def code(self, folder: Path) -> dict[str, Path | None]:
-        return code_of(self.path, folder)
+        return locate_code(self.path, folder)
 
     def within(self, folder: Path) -> "HistorySubject":
         function = load_class(self.path, f"path = {self.path!r}", folder)
         if not callable(function):
-            raise InputError(f"path = {self.path!r} is not a function; it takes f(messages) -> str")
+            raise InputError(f"path = {self.path!r} is not a function f(messages) -> str")
         name = getattr(function, "__name__", "the function")
-        return HistorySubject(function, lambda answer: text_of(answer, name), self.timeout)
+        return HistorySubject(function, lambda answer: check_text(answer, name), self.timeout)
 
 
 @dataclass(frozen=True, slots=True)
 class AinvokeSettings(Record):
     """`use = "ainvoke"`: a graph or runnable, by its "module:name".
 
-    Messages go in as a list, or under `key` in a table; graphs have them under "messages".
+    Messages are passed as a list, or under `key` in a dict; graphs take them under "messages".
     """
 
     path: CodePath
@@ -68,13 +68,13 @@ class AinvokeSettings(Record):
     timeout: Seconds = DEFAULT_TIMEOUT
 
     def code(self, folder: Path) -> dict[str, Path | None]:
-        return code_of(self.path, folder)
+        return locate_code(self.path, folder)
 
     def within(self, folder: Path) -> "GraphAgent | HistorySubject":
         found = load_class(self.path, f"path = {self.path!r}", folder)
         if not callable(getattr(found, "ainvoke", None)):
             raise InputError(
-                f"path = {self.path!r} has no ainvoke(); it takes a graph or a runnable"
+                f"path = {self.path!r} has no ainvoke(); it must be a graph or a runnable"
             )
         is_graph = hasattr(found, "aget_state")
         if is_graph and getattr(found, "checkpointer", None):
@@ -83,13 +83,13 @@ class AinvokeSettings(Record):
         return HistorySubject(found.ainvoke, lambda given: _text(given, key), self.timeout, key)
 
 
-def code_of(path: str, folder: Path) -> dict[str, Path | None]:
-    """The file behind "module:name", without running it; None where it is out of sight."""
+def locate_code(path: str, folder: Path) -> dict[str, Path | None]:
+    """The file of "module:name", without running it; None if it is not found."""
     return {path: find_code(path.partition(":")[0], folder).path}
 
 
 class HistorySubject:
-    """Calls a method with the whole conversation, as a list or under a key, at every question."""
+    """Calls a function with the whole conversation, as a list or under a key."""
 
     can: ClassVar[tuple[str, ...]] = ("history",)
 
@@ -106,9 +106,9 @@ class HistorySubject:
         self._key = key
 
     async def reply(self, request: Request) -> Reply:
-        messages = [plainly(message) for message in request.messages]
+        messages = [as_plain(message) for message in request.messages]
         given = {self._key: messages} if self._key else messages
-        return Reply(self._read(await called(self._method, given, timeout=self._timeout)))
+        return Reply(self._read(await call_method(self._method, given, timeout=self._timeout)))
 
 
 class GraphAgent:
@@ -121,12 +121,12 @@ class GraphAgent:
         self._key = key
         self.timeout = timeout
 
-    async def start(self, session: str) -> "Thread":
-        return Thread(self._graph, session, self._key)
+    async def start(self, session: str) -> "GraphThread":
+        return GraphThread(self._graph, session, self._key)
 
 
-class Thread:
-    """One thread. What is forgotten is taken out of its state, and put back in its old place."""
+class GraphThread:
+    """A thread of a graph. Forgotten messages are removed from its state, and restored later."""
 
     def __init__(self, graph: Any, session: str, key: str) -> None:
         self._graph = graph
@@ -153,20 +153,20 @@ class Thread:
         if wanted != there:
             await self._rewrite([self._seen[name] for name in self._seen if name in wanted])
 
-    async def fork(self, session: str) -> "Thread":
-        copy = Thread(self._graph, session, self._key)
+    async def fork(self, session: str) -> "GraphThread":
+        copy = GraphThread(self._graph, session, self._key)
         copy._seen, copy._hidden = dict(self._seen), set(self._hidden)
         copy._episodes = list(self._episodes)
         values = (await self._graph.aget_state(self._config)).values
         await self._graph.aupdate_state(copy._config, values, as_node=START)
         if await copy._messages() != await self._messages():
             raise InputError(
-                "a thread of this graph can't be copied, so nothing can be asked in a fork"
+                "a thread of this graph can't be copied, so probes can't be asked in a fork"
             )
         return copy
 
     async def end(self) -> None:
-        """Let the checkpointer drop the thread, where it can."""
+        """Delete the thread, if the checkpointer can."""
         if hasattr(self._graph.checkpointer, "adelete_thread"):
             await self._graph.checkpointer.adelete_thread(self._config["configurable"]["thread_id"])
 
@@ -176,7 +176,7 @@ class Thread:
         return found
 
     async def _rewrite(self, messages: list[Any]) -> None:
-        # No dependency of ours: where there is a graph, there are its messages.
+        # Not a dependency: whoever has a graph has its messages.
         remove = importlib.import_module("langchain_core.messages").RemoveMessage
         removed = [remove(id=each.id) for each in await self._messages()]
         for change in (removed, messages):
@@ -185,13 +185,13 @@ class Thread:
                 await self._graph.aupdate_state(self._config, update, as_node=START)
         if [each.id for each in await self._messages()] != [each.id for each in messages]:
             raise InputError(
-                "the memory of this graph can't be edited, so nothing can be taken from it; give "
-                f"its state {self._key!r} the reducer add_messages, or leave amnesia out"
+                "the memory of this graph can't be edited, so it can't forget; give its state "
+                f"{self._key!r} the reducer add_messages, or leave amnesia out"
             )
 
 
 def _text(result: Any, key: str | None) -> str:
-    """The text of what came back: a text, a message, or a table whose last message it is."""
+    """The text of a result: a text, a message, or a dict with a list of messages."""
     if isinstance(result, dict) and isinstance(result.get(key or MESSAGES), list):
         result = result[key or MESSAGES][-1]
     content = getattr(result, "content", result)
@@ -200,16 +200,16 @@ def _text(result: Any, key: str | None) -> str:
         content = "".join(blocks)
     if not isinstance(content, str):
         kind = type(result).__name__
-        raise Interrupted("bad_answer", f"ainvoke() gave a value of type {kind}, not a message")
+        raise AgentFailure("bad_answer", f"ainvoke() returned a {kind}, not a message")
     return content
 
 
 @dataclass(frozen=True, slots=True)
 class InspectAgentSettings(Record):
-    """`use = "inspect"`: an agent or a solver, or the decorated function that makes one.
+    """`use = "inspect"`: an agent or solver, or the decorated function that makes one.
 
-    `model` is what it generates with, by inspect-ai's name for it. The conversation is handed over
-    whole with every question, so its memory is what the lab shows it.
+    `model` is inspect-ai's name of the model it generates with. It gets the whole conversation with
+    every question, so its memory is what the lab shows it.
     """
 
     can: ClassVar[tuple[str, ...]] = ("history",)
@@ -219,7 +219,7 @@ class InspectAgentSettings(Record):
     timeout: Seconds = DEFAULT_TIMEOUT
 
     def code(self, folder: Path) -> dict[str, Path | None]:
-        return code_of(self.path, folder)
+        return locate_code(self.path, folder)
 
     def within(self, folder: Path) -> "InspectSubject":
         try:
@@ -231,8 +231,8 @@ class InspectAgentSettings(Record):
             ) from error
         found = load_class(self.path, f"path = {self.path!r}", folder)
         try:
-            made = found if "state" in inspect.signature(found).parameters else found()
-            takes = list(inspect.signature(made).parameters)
+            agent = found if "state" in inspect.signature(found).parameters else found()
+            takes = list(inspect.signature(agent).parameters)
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"path = {self.path!r} is not an agent or solver of inspect-ai ({error})"
@@ -241,11 +241,11 @@ class InspectAgentSettings(Record):
             raise InputError(
                 f"path = {self.path!r} is not an agent or solver of inspect-ai; those take a state"
             )
-        return InspectSubject(made, "generate" in takes, self)
+        return InspectSubject(agent, "generate" in takes, self)
 
 
 class InspectSubject:
-    """Runs the agent or solver once for each question, on the conversation so far."""
+    """Runs the agent or solver once per question, on the conversation so far."""
 
     can: ClassVar[tuple[str, ...]] = ("history",)
 
@@ -255,18 +255,18 @@ class InspectSubject:
         self._settings = settings
 
     async def reply(self, request: Request) -> Reply:
-        state = await called(self._run, request, timeout=self._settings.timeout)
+        state = await call_method(self._run, request, timeout=self._settings.timeout)
         output = state.output
         usage = output.usage
         return Reply(
-            redact(text_of(output.completion, "completion")),
+            redact(check_text(output.completion, "completion")),
             prompt_tokens=usage.input_tokens if usage else None,
             completion_tokens=usage.output_tokens if usage else None,
             reported_model=output.model or None,
         )
 
     async def _run(self, request: Request) -> Any:
-        # An extra, and slow to import.
+        # An optional dependency, and slow to import.
         from inspect_ai import model as chat  # noqa: PLC0415
         from inspect_ai.agent import AgentState  # noqa: PLC0415
         from inspect_ai.solver import TaskState  # noqa: PLC0415
