@@ -19,7 +19,7 @@ from filelock import FileLock
 from chimeralab import pipeline
 from chimeralab.rating.raters import find_rater, insert_ratings
 from chimeralab.rating.ratings import Rating
-from chimeralab.rating.samples import candidates, draw, open_store
+from chimeralab.rating.samples import draw, load_items, open_store
 from chimeralab.report.files import write_report
 from chimeralab.study import RunOptions, Study
 from chimeralab.study.database import transaction
@@ -51,7 +51,7 @@ def label(study: Study, person: str, choose: Callable[[str], bool]) -> None:
     with open_store(study) as db, transaction(db, study.store_path):
         rows = [
             (item, Rating(name, person, 1 if choose(name) else 0, REASON, turns=()))
-            for name, item in candidates(study).items()
+            for name, item in load_items(study).items()
         ]
         insert_ratings(db, find_rater(study, person), rows)
 

@@ -5,7 +5,7 @@ import time
 
 from benchmarks.table import Result, keep
 from benchmarks.transcripts import WORDS, made
-from chimeralab.rating.ratings import Item, item_of
+from chimeralab.rating.ratings import Item, make_item
 from chimeralab.rating.rubric import load_rubric
 from chimeralab.rating.rules import rate_by_rules
 
@@ -14,7 +14,7 @@ TRAJECTORIES, TURNS, WORDS_A_TURN = 720, 40, 150
 
 
 def main() -> None:
-    varied = [item_of(talk) for talk in made(TRAJECTORIES // 2, TURNS, WORDS_A_TURN)]
+    varied = [make_item(talk) for talk in made(TRAJECTORIES // 2, TURNS, WORDS_A_TURN)]
     items = varied + [_drifting(n) for n in range(TRAJECTORIES // 2)]
     rubric = load_rubric()
     started = time.perf_counter()

@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.table import Result, keep
 from benchmarks.transcripts import DATA
 from chimeralab import LOCKED, Trajectory, detect_all, readers
-from chimeralab.rating.ratings import item_of
+from chimeralab.rating.ratings import make_item
 from chimeralab.rating.rubric import load_rubric
 from chimeralab.rating.rules import rate_by_rules
 from chimeralab.rating.validity import robustness, validity
@@ -29,7 +29,7 @@ def main() -> None:
 
 def _compare(name: str, talks: Sequence[Trajectory], speaker: str | None) -> None:
     rubric = load_rubric()
-    items = {talk.id: item_of(talk, speaker) for talk in talks}
+    items = {talk.id: make_item(talk, speaker) for talk in talks}
     ratings = [rate_by_rules(item, rubric) for item in items.values()]
     verdicts = list(detect_all(talks, speaker=speaker))
     result = validity(verdicts, ratings, items, rng=np.random.default_rng(1))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from benchmarks.table import ROOT, Result, keep
 from chimeralab import readers
 from chimeralab.core.records import Trajectory
-from chimeralab.rating.ratings import Item, Rating, item_of
+from chimeralab.rating.ratings import Item, Rating, make_item
 from chimeralab.rating.rubric import Label, load_rubric
 from chimeralab.rating.rules import rate_by_rules
 from chimeralab.stats.intervals import wilson
@@ -84,7 +84,7 @@ def _texts(row: dict[str, Any]) -> tuple[str, ...]:
     if not path.exists():
         return ()
     talk = _talks(path)[row["talk"]]
-    return item_of(talk, SPEAKERS.get(row["source"])).texts[row["first"] - 1 : row["last"]]
+    return make_item(talk, SPEAKERS.get(row["source"])).texts[row["first"] - 1 : row["last"]]
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from chimeralab import readers
-from chimeralab.rating.ratings import Item, item_of
+from chimeralab.rating.ratings import Item, make_item
 from chimeralab.rating.rubric import Example, load_rubric
 from chimeralab.rating.rules import rate_by_rules
 
@@ -184,7 +184,7 @@ DIALOGUES = DATA / "dialogue-eval" / "conversations.jsonl"
 
 @pytest.mark.skipif(not SELFCHATS.exists(), reason="the public self-play chats are not at hand")
 def test_loops_in_public_self_play_are_the_ones_we_read() -> None:
-    ratings = [rate_by_rules(item_of(talk), RUBRIC) for talk in readers.read(SELFCHATS)]
+    ratings = [rate_by_rules(make_item(talk), RUBRIC) for talk in readers.read(SELFCHATS)]
     found = {r.item.split("/")[1].split("@")[0]: r.turns for r in ratings if r.label}
     assert len(ratings) == 22
     assert found == {
@@ -203,7 +203,7 @@ def test_loops_in_public_self_play_are_the_ones_we_read() -> None:
 @pytest.mark.skipif(not DIALOGUES.exists(), reason="the public human-bot dialogues are not at hand")
 def test_bots_labelled_1_are_the_ones_that_people_found_repetitive() -> None:
     talks = [t for t in readers.read(DIALOGUES) if t.metadata["model"] != "QualityControl"][:200]
-    ratings = [rate_by_rules(item_of(talk, "bot"), RUBRIC) for talk in talks]
+    ratings = [rate_by_rules(make_item(talk, "bot"), RUBRIC) for talk in talks]
     scores = {0: [], 1: []}
     for talk, rating in zip(talks, ratings, strict=True):
         scores[rating.label].append(talk.metadata["scores"]["repetitive"])

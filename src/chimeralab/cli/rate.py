@@ -32,7 +32,7 @@ from chimeralab.core.numbers import percent
 from chimeralab.core.schema import json_text
 from chimeralab.core.tables import Columns, open_table
 from chimeralab.detection.seam import choose_turns
-from chimeralab.rating.ratings import item_of
+from chimeralab.rating.ratings import make_item
 from chimeralab.rating.rubric import (
     BUILT_IN,
     history_lines,
@@ -179,7 +179,7 @@ def _rate_logs(options: dict[str, Any]) -> None:
     with ExitStack() as files:
         write = files.enter_context(open_table(options["out"], COLUMNS)) if options["out"] else None
         for trajectory in with_progress(read_logs(options), "conversations"):
-            rating = rate_by_rules(item_of(trajectory, options["speaker"]), rubric)
+            rating = rate_by_rules(make_item(trajectory, options["speaker"]), rubric)
             labels.append(rating.label)
             cells = rating.as_dict()
             row = {"id": cells.pop("item"), **cells}  # named as in the verdicts of `detect`

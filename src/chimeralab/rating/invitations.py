@@ -42,7 +42,7 @@ from chimeralab.rating.raters import (
 )
 from chimeralab.rating.ratings import Item
 from chimeralab.rating.rubric import Rubric
-from chimeralab.rating.samples import candidates, find_sample, load_samples
+from chimeralab.rating.samples import find_sample, load_items, load_samples
 from chimeralab.rating.study_audit import audit_study, load_decided_gate
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
@@ -133,7 +133,7 @@ class RatingService:
         self.study.check_lock()
         rater = normalize_rater_name(name)
         make_packet = self._adjudication_packet if task == "adjudicate" else self._rating_packet
-        sample, key = make_packet(rater, candidates(self.study), only)
+        sample, key = make_packet(rater, load_items(self.study), only)
         token = secrets.token_urlsafe(TOKEN_BYTES)
         with transaction(self._db, self.study.store_path) as db:
             packet = (key.packet, json.dumps(key.as_dict()), now())
@@ -168,7 +168,7 @@ class RatingService:
             key = self._key(packet)
             # Read all conversations at once: raters tend to arrive together.
             if any(entry.item not in self._items for entry in key.entries):
-                self._items = candidates(self.study)
+                self._items = load_items(self.study)
             sheets = restore_sheets(key, self._items)
             opinions = self._opinions(key) if invitation.task == "adjudicate" else {}
             rubric = load_study_rubric(self.study)
@@ -248,7 +248,7 @@ class RatingService:
         }
 
     def _store(self, session: RaterSession) -> tuple[int, int, str | None]:
-        who, key, known = session.invitation, session.key, candidates(self.study)
+        who, key, known = session.invitation, session.key, load_items(self.study)
         check_packet_rubric(key, session.rubric)
         drafts = [
             replace(session.drafts[entry.sheet], check=entry.check, line=n)

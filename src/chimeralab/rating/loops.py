@@ -57,8 +57,8 @@ WORDS_PER_NUMBER = 4
 def verbatim_stretches(texts: Sequence[Wording]) -> list[range]:
     """List the stretches of equal turns, single turns included.
 
-    >>> from chimeralab.rating.wording import wording
-    >>> verbatim_stretches([wording(text) for text in ("So.", "so", "Yes")])
+    >>> from chimeralab.rating.wording import normalize
+    >>> verbatim_stretches([normalize(text) for text in ("So.", "so", "Yes")])
     [range(1, 3), range(3, 4)]
     """
     return list(_runs(len(texts), lambda n: texts[n].key == texts[n - 1].key))
@@ -107,8 +107,8 @@ def extend_back(texts: Sequence[Wording], span: range) -> range:
 def alternations(texts: Sequence[Wording]) -> list[range]:
     """List the stretches in which two different texts alternate and both recur.
 
-    >>> from chimeralab.rating.wording import wording
-    >>> alternations([wording(text) for text in ("hi", "hello", "hi", "hello", "well")])
+    >>> from chimeralab.rating.wording import normalize
+    >>> alternations([normalize(text) for text in ("hi", "hello", "hi", "hello", "well")])
     [range(1, 5)]
     """
     found: list[range] = []
@@ -138,9 +138,9 @@ def _runs(count: int, continues: Callable[[int], bool]) -> Iterator[range]:
 def share_template(one: Wording, other: Wording) -> bool:
     """True when most words of two texts occur in the same order; synonyms count as equal.
 
-    >>> from chimeralab.rating.wording import wording
+    >>> from chimeralab.rating.wording import normalize
     >>> texts = "That is a great plan for our garden.", "That is a wonderful plan for our garden!"
-    >>> share_template(*map(wording, texts))
+    >>> share_template(*map(normalize, texts))
     True
     """
     if one.key == other.key:
@@ -158,9 +158,9 @@ def share_template(one: Wording, other: Wording) -> bool:
 def nearly_identical(one: Wording, other: Wording) -> bool:
     """True when two texts differ in few words, none of which reverses the meaning.
 
-    >>> from chimeralab.rating.wording import wording
+    >>> from chimeralab.rating.wording import normalize
     >>> texts = "I run by the lake and hum a song.", "I run by the road and hum a song."
-    >>> nearly_identical(*map(wording, texts))
+    >>> nearly_identical(*map(normalize, texts))
     True
     """
     longer = max(len(one.words), len(other.words))
@@ -264,8 +264,8 @@ def says_nothing_new(turn: Wording, before: Sequence[Wording]) -> bool:
     A verbatim repeat says nothing new; any other turn must neither add content nor drop much of
     the nearest text.
 
-    >>> from chimeralab.rating.wording import wording
-    >>> steps = [wording(f"Step {n}: {what}") for n, what in enumerate(("dig", "sow", "reap"), 1)]
+    >>> from chimeralab.rating.wording import normalize
+    >>> steps = [normalize(f"Step {n}: {what}") for n, what in enumerate(("dig", "sow", "reap"), 1)]
     >>> says_nothing_new(steps[2], steps[:2])
     False
     """

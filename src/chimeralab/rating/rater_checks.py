@@ -23,7 +23,7 @@ from chimeralab.rating.raters import (
 from chimeralab.rating.ratings import Item, Rater, Rating, rate_all
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.rating.rules import rate_by_rules
-from chimeralab.rating.samples import candidates, find_sample, open_store
+from chimeralab.rating.samples import find_sample, load_items, open_store
 from chimeralab.study.folder import Study
 from chimeralab.study.store import CHECKS, RETESTS, Store, now
 
@@ -182,7 +182,7 @@ def check_rater(study: Study, name: str, only: str | None = None, seed: int = 0)
     if who.open is None:
         raise InputError(f"{name} is a {who.about.kind}; only programs and models can be attacked")
     with open_store(study):
-        known = candidates(study)
+        known = load_items(study)
     if not known:
         raise InputError(f"{study.path} has no finished conversation to rate")
     if only is not None:

@@ -43,7 +43,7 @@ from chimeralab.rating.ratings import (
     rate_all,
 )
 from chimeralab.rating.rubric import Label, Rubric
-from chimeralab.rating.samples import candidates, find_sample, open_store
+from chimeralab.rating.samples import find_sample, load_items, open_store
 from chimeralab.runner.journal import Brake, Price
 from chimeralab.study.database import transaction
 from chimeralab.study.folder import Study
@@ -305,7 +305,7 @@ def rate_study(
     if who.open is None:
         raise InputError(f"{name} is a {who.about.kind}: use `chimera rate packet` or `invite`")
     with open_store(study) as db:
-        known = candidates(study)
+        known = load_items(study)
         if not known:
             raise InputError(f"{study.path} has no finished conversation to rate")
         wanted = tuple(known) if only is None else find_sample(study, only).ids
@@ -375,7 +375,7 @@ def export_study_packet(
     """Write a blinded packet for people and keep its key in the store."""
     study.check_lock()
     with open_store(study) as db:
-        known, names = candidates(study), identifying_names(study)
+        known, names = load_items(study), identifying_names(study)
         wanted = find_sample(study, only).ids if only else tuple(known)
         items = [known[name] for name in wanted]
         key = export_packet(folder, items, load_study_rubric(study), seed=seed, masked=names)
@@ -401,7 +401,7 @@ def import_study_packet(study: Study, sheet: Path, rater: str) -> PacketRatings:
         row = db.execute("SELECT packet FROM packets WHERE name = ?", [name]).fetchone()
         if row is None:
             raise InputError(f"{sheet}: packet '{name}' was not exported from {study.path}")
-        items, key = candidates(study), PacketKey.of(json.loads(row[0]))
+        items, key = load_items(study), PacketKey.of(json.loads(row[0]))
         ratings, repeated = import_packet(sheet, key, items, load_study_rubric(study), rater)
         again = load_rated_ids(who, db) & {rating.item for rating in ratings}
         if again:

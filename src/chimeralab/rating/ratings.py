@@ -134,6 +134,6 @@ async def rate_all(rater: Rater, items: Sequence[Item], at_once: int = 8) -> lis
     return [task.result() for task in tasks]
 
 
-def item_of(trajectory: Trajectory, speaker: str | None = None) -> Item:
+def make_item(trajectory: Trajectory, speaker: str | None = None) -> Item:
     """Make an item of the judged turns of a conversation."""
     return Item(trajectory.id, tuple(turn.text for turn in list_judged_turns(trajectory, speaker)))

@@ -11,7 +11,7 @@ from chimeralab.rating.loops import (
 )
 from chimeralab.rating.ratings import Item, NotedPattern, RaterFacts, Rating
 from chimeralab.rating.rubric import KindName, Rubric, StepName
-from chimeralab.rating.wording import Wording, wording
+from chimeralab.rating.wording import Wording, normalize
 
 NAME = "rules"
 REASONS: dict[StepName, str] = {
@@ -42,7 +42,7 @@ class RulesRater:
 
 def rate_by_rules(item: Item, rubric: Rubric) -> Rating:
     """Take the steps in order; the first that finds a stretch decides."""
-    parsed = {text: wording(text) for text in dict.fromkeys(item.texts)}
+    parsed = {text: normalize(text) for text in dict.fromkeys(item.texts)}
     texts = [parsed[text] for text in item.texts]
     if not texts:
         return Rating(item.id, NAME, None, "There is no turn to rate.", rubric=rubric.version)

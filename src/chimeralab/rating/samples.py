@@ -14,7 +14,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.detection.verdict import from_json
 from chimeralab.rating.gate import Gate, SampledBy
-from chimeralab.rating.ratings import Item, item_of
+from chimeralab.rating.ratings import Item, make_item
 from chimeralab.rating.validity import verdict_of
 from chimeralab.study.database import open_to_write, transaction
 from chimeralab.study.folder import Study
@@ -34,10 +34,10 @@ def open_store(study: Study) -> Iterator[sqlite3.Connection]:
         yield db
 
 
-def candidates(study: Study) -> dict[str, Item]:
+def load_items(study: Study) -> dict[str, Item]:
     """Load every finished conversation as an item, in the order of the plan."""
     return {
-        talk.id: item_of(talk, "all")
+        talk.id: make_item(talk, "all")
         for talk in study.trajectories()
         if talk.metadata["outcome"] is not None
     }
@@ -260,7 +260,7 @@ def _check_gate_sample(study: Study, asked: Mapping[str, Any], earlier: Sequence
 
 
 def _strata(study: Study, by: SampledBy) -> Mapping[str, str]:
-    known = candidates(study)
+    known = load_items(study)
     if by == "condition":
         conditions, _ = load_groups(study)
         return {name: conditions[name] for name in known}

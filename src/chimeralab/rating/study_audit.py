@@ -32,10 +32,10 @@ from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
 from chimeralab.rating.samples import (
     Sample,
-    candidates,
     draw,
     find_sample,
     load_groups,
+    load_items,
     load_samples,
     mark_used,
 )
@@ -97,7 +97,7 @@ def audit_study(study: Study, only: str | None = None) -> Audit:
     """
     study.check_lock()
     gate: Gate = study.plan.extras["gate"]
-    known = candidates(study)
+    known = load_items(study)
     if gate.declared and only is None:
         return _decide(study, gate, known)
     sample = None if only is None else find_sample(study, only)
@@ -166,7 +166,7 @@ def reliability(study: Study) -> Reliability | None:
     if sample is None:
         return None
     try:
-        found, _ = _judge(study, gate, sample, candidates(study))
+        found, _ = _judge(study, gate, sample, load_items(study))
         planned = [find_rater(study, name) for name in gate.raters]
     except InputError as error:
         why = (
@@ -190,7 +190,7 @@ def load_decided_gate(study: Study) -> tuple[Audit, RatingsByRater] | None:
     sample = _find_decided_sample(study)
     if not gate.declared or sample is None:
         return None
-    return _judge(study, gate, sample, candidates(study))
+    return _judge(study, gate, sample, load_items(study))
 
 
 def _find_decided_sample(study: Study) -> Sample | None:
@@ -306,7 +306,7 @@ def recompute_gate(study: Study) -> CheckResult:
     place = f"{FOLDER}/{JSON}"
     findings = []
     try:
-        found, given = _judge(study, gate, sample, candidates(study), any_labels=True)
+        found, given = _judge(study, gate, sample, load_items(study), any_labels=True)
     except InputError as error:
         return CheckResult((Finding(sample.name, f"its gate can't be recomputed: {error}"),))
     passed, figures = found.gate.passed, json.loads(json.dumps(audit_json(found)))

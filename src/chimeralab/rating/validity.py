@@ -19,7 +19,7 @@ from chimeralab.rating.gate import NOT_ASKED, RuleName, ValidityBar, ValidityOut
 from chimeralab.rating.loops import alternations, share_template
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
-from chimeralab.rating.wording import wording
+from chimeralab.rating.wording import normalize
 from chimeralab.stats.clusters import Proportion
 from chimeralab.stats.intervals import mcnemar_exact
 from chimeralab.stats.panel import Diagnosis, Panel, diagnose, panel
@@ -222,7 +222,7 @@ def describe_difference(detection: Detection, rating: Rating, item: Item) -> dic
 
 
 def _classify_flagged(detection: Detection, item: Item) -> str:
-    texts = [wording(text) for text in item.texts]
+    texts = [normalize(text) for text in item.texts]
     flagged = set(detection.collapsed)
     classes = {
         "alternation": {turn for stretch in alternations(texts) for turn in stretch},

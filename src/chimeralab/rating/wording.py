@@ -121,10 +121,10 @@ class Wording:
         return frozenset(sense(name.casefold()) for name in NAME.findall(self.text))
 
 
-def wording(text: str) -> Wording:
+def normalize(text: str) -> Wording:
     """Normalise a text.
 
-    >>> wording("Well, GOODBYE!").key == wording("well goodbye...").key
+    >>> normalize("Well, GOODBYE!").key == normalize("well goodbye...").key
     True
     """
     renamed = number_names(text)

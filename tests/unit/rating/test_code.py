@@ -2,7 +2,7 @@
 
 import pytest
 
-from chimeralab.rating.wording import has_code, number_names, wording
+from chimeralab.rating.wording import has_code, normalize, number_names
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from chimeralab.rating.wording import has_code, number_names, wording
 )
 def test_renamed_variables_give_the_same_words(one: str, other: str) -> None:
     assert number_names(one) == number_names(other)
-    assert wording(one).words == wording(other).words
+    assert normalize(one).words == normalize(other).words
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_renamed_variables_give_the_same_words(one: str, other: str) -> None:
 )
 def test_different_code_gives_different_words(one: str, other: str) -> None:
     assert number_names(one) != number_names(other)
-    assert wording(one).key != wording(other).key
+    assert normalize(one).key != normalize(other).key
 
 
 @pytest.mark.parametrize(
@@ -46,4 +46,6 @@ def test_prose_is_not_detected_as_code(text: str) -> None:
 
 
 def test_layout_of_code_is_ignored() -> None:
-    assert wording("let a = f(1);\nlet b = g(a);").key == wording("let a=f( 1 ); let b=g(a)").key
+    assert (
+        normalize("let a = f(1);\nlet b = g(a);").key == normalize("let a=f( 1 ); let b=g(a)").key
+    )

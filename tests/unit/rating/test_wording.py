@@ -17,10 +17,10 @@ from chimeralab.rating.wording import (
     NUMBER_WORDS,
     SYNONYMS,
     is_farewell,
+    normalize,
     sense,
     stem,
     verbatim_key,
-    wording,
 )
 
 
@@ -59,7 +59,7 @@ def test_negations_and_numbers_are_neither_fillers_nor_synonyms() -> None:
 
 
 def test_content_words_are_extracted() -> None:
-    text = wording("Really, the 3 old bridges were quickly repaired in June, not May.")
+    text = normalize("Really, the 3 old bridges were quickly repaired in June, not May.")
     assert text.content == {"old", sense("bridge"), sense("repair"), sense("june"), "not"}
     assert text.numbers == {"3"}
     assert text.names == {"may", sense("june")}
@@ -71,7 +71,7 @@ def test_content_words_are_extracted() -> None:
      "Thanks so much for the lovely conversation", "(The conversation has ended)", "Tschüss!"],
 )  # fmt: skip
 def test_farewells_are_recognised(text: str) -> None:
-    assert wording(text).farewell
+    assert normalize(text).farewell
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_farewells_are_recognised(text: str) -> None:
      "I wish you would listen.", "I have a good life.", "So long as it works, keep it."],
 )  # fmt: skip
 def test_other_turns_are_not_farewells(text: str) -> None:
-    assert not wording(text).farewell
+    assert not normalize(text).farewell
 
 
 def test_a_long_turn_with_good_wishes_is_not_a_farewell() -> None:
@@ -94,30 +94,32 @@ def test_alignment_preserves_word_order() -> None:
 
 
 def test_function_words_alone_are_not_a_template() -> None:
-    assert not share_template(wording("What do you do with it?"), wording("What do you do to me?"))
+    assert not share_template(
+        normalize("What do you do with it?"), normalize("What do you do to me?")
+    )
 
 
 def test_one_new_word_is_a_swap_in_a_long_text_and_content_in_a_short_one() -> None:
     long = " ".join(f"word{chr(97 + n)}" for n in range(25))
-    assert not adds_content(wording(long + " strange"), [wording(long)])
-    assert adds_content(wording("worda wordb strange"), [wording(long)])
+    assert not adds_content(normalize(long + " strange"), [normalize(long)])
+    assert adds_content(normalize("worda wordb strange"), [normalize(long)])
 
 
 def test_a_new_name_is_content_however_long_the_text() -> None:
     long = " ".join(f"word{chr(97 + n)}" for n in range(25))
-    assert adds_content(wording(long + " and Paris"), [wording(long)])
+    assert adds_content(normalize(long + " and Paris"), [normalize(long)])
 
 
 def test_many_new_numbers_are_content() -> None:
-    before = wording("the sums are 1 2 3 4 today")
-    assert adds_content(wording("the sums are 5 6 7 8 today"), [before])
-    assert not adds_content(wording("the sums are 1 2 3 9 today"), [before])
+    before = normalize("the sums are 1 2 3 4 today")
+    assert adds_content(normalize("the sums are 5 6 7 8 today"), [before])
+    assert not adds_content(normalize("the sums are 1 2 3 9 today"), [before])
 
 
 def test_a_turn_that_drops_much_content_is_not_a_repeat() -> None:
-    before = wording("the red barn near the mill burned down")
-    assert drops_content(wording("the barn burned"), before)
-    assert not drops_content(wording("the red barn by the mill burned down"), before)
+    before = normalize("the red barn near the mill burned down")
+    assert drops_content(normalize("the barn burned"), before)
+    assert not drops_content(normalize("the red barn by the mill burned down"), before)
 
 
 @pytest.mark.parametrize(
@@ -134,9 +136,9 @@ def test_case_is_ignored_in_other_alphabets(text: str) -> None:
 
 
 def test_no_as_an_answer_is_not_a_negation() -> None:
-    assert "no" not in wording("No, I drink water.").content
-    assert "no" in wording("No water is left.").content
-    assert "not" in wording("No, I do not drink.").content
+    assert "no" not in normalize("No, I drink water.").content
+    assert "no" in normalize("No water is left.").content
+    assert "not" in normalize("No, I do not drink.").content
 
 
 def test_gaps_pair_removed_and_added_words() -> None:
@@ -158,7 +160,7 @@ def test_gaps_pair_removed_and_added_words() -> None:
     ],
 )
 def test_replacing_one_word_is_a_swap_in_any_language(before: str, turn: str) -> None:
-    assert not adds_content(wording(turn), [wording(before)])
+    assert not adds_content(normalize(turn), [normalize(before)])
 
 
 @pytest.mark.parametrize(
@@ -171,11 +173,11 @@ def test_replacing_one_word_is_a_swap_in_any_language(before: str, turn: str) ->
     ],
 )
 def test_opposites_nouns_and_the_point_of_a_sentence_are_content(before: str, turn: str) -> None:
-    assert adds_content(wording(turn), [wording(before)])
+    assert adds_content(normalize(turn), [normalize(before)])
 
 
 def test_nearly_identical_texts_may_differ_in_a_noun_but_not_in_a_negation() -> None:
-    lake = wording("I run by the lake and hum a song.")
-    assert nearly_identical(lake, wording("I run by the road and hum a song."))
-    assert not nearly_identical(lake, wording("I do not run by the lake and hum a song."))
-    assert not nearly_identical(lake, wording("I run by the lake to be alone."))
+    lake = normalize("I run by the lake and hum a song.")
+    assert nearly_identical(lake, normalize("I run by the road and hum a song."))
+    assert not nearly_identical(lake, normalize("I do not run by the lake and hum a song."))
+    assert not nearly_identical(lake, normalize("I run by the lake to be alone."))
