@@ -1,6 +1,6 @@
-"""A rater of one's own: it says 1 when the last turns are the same text.
+"""A custom rater: 1 if the last turns are the same text.
 
-In a plan, beside which this file lies:
+In a plan next to this file:
 
     [raters.mine]
     use = "own_rater:Ending"
@@ -15,7 +15,7 @@ from chimeralab.ext import Item, RaterFacts, Rating, Rubric
 
 @dataclass(frozen=True)
 class Ending:
-    """The settings that the plan may give, and what the rater says about itself."""
+    """The settings in the plan, and the facts about the rater."""
 
     about: ClassVar[RaterFacts] = RaterFacts(kind="program")
 

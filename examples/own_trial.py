@@ -1,4 +1,4 @@
-"""Parts of one's own for a trial: a stressor, a probe, a countermeasure and a scenario."""
+"""Custom parts of a trial: a stressor, a probe, a countermeasure and a scenario."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,7 +20,7 @@ from chimeralab.ext import (
 
 @dataclass(frozen=True, slots=True)
 class Rumour(Stressor):
-    """Before every question that has a wrong answer, `times` passers-by name that answer."""
+    """`times` passers-by name the wrong answer before each question that has one."""
 
     aims: ClassVar[tuple[str, ...]] = ("toward_signal",)
     words: ClassVar[str] = "passers-by who name a wrong answer"
@@ -68,7 +68,7 @@ class Caution:
 
 @dataclass(frozen=True, slots=True)
 class Orchestra:
-    """Who plays what: facts whose relation is not one of ours."""
+    """Who plays which instrument: facts with a relation of their own."""
 
     players: int = 4
 

@@ -27,6 +27,8 @@ IRREGULAR = set(
 NOT_PARTICIPLES = set("need seed feed bed red speed embed shed exceed proceed succeed".split())
 # Adjectives of terms in statistics and software: `restricted_mean` is the name of the thing.
 TERMS = set("restricted expected weighted clustered".split())
+# Documented before the rule: `chimeralab.integrations.inspect.guarded`.
+TERMS |= {"guarded"}
 # Properties whose names are keys of verdicts and locks.
 STORED = set("changed".split())
 FURNITURE = set("desk seat room door shelf drawer cupboard".split())

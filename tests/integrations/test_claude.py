@@ -114,7 +114,7 @@ def test_claude_is_left_alone_when_it_polls_or_pages(run, kind: str) -> None:
     assert MARK not in transcript
 
 
-def test_claude_goes_on_when_it_recovers(run) -> None:
+def test_claude_is_not_stopped_when_it_recovers(run) -> None:
     script = Script("recovers")
     run(script)
     assert (script.nudged_after, len(script.calls), script.ended) == (3, STEPS, True)

@@ -48,7 +48,7 @@ def app(folder, code, **more) -> Study:
     return write_study(folder / "study", agent_trial(ONE, app=HEAD + code, **more))
 
 
-def test_a_graph_with_a_checkpointer_is_disturbed_and_forks_do_not_reach_it(tmp_path, chimera):
+def test_graph_with_a_checkpointer_is_disturbed_and_forks_are_isolated(tmp_path, chimera):
     code = """
 LONGEST = {}
 
@@ -98,7 +98,7 @@ graph = compiled(Piled, plain)
     assert len(ran.err.strip().splitlines()) <= 2
 
 
-def test_a_graph_that_remembers_elsewhere_is_not_informative(tmp_path, chimera):
+def test_graph_with_a_second_memory_is_not_informative(tmp_path, chimera):
     code = """
 ELSEWHERE = []
 

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.integrations
 pytest.importorskip("litellm", reason="`make test-integrations` brings it")
 
 
-def test_a_looping_client_is_nudged_once_and_then_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looping_client_is_nudged_once_and_then_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "true")  # asks nobody for prices
     import litellm
     from litellm.caching.caching import DualCache

@@ -28,13 +28,13 @@ def test_an_agent_that_repeats_a_call_is_nudged_then_stopped(host: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["polls", "pages"])
-def test_an_agent_that_polls_or_pages_is_left_alone(host: str, kind: str) -> None:
+def test_polling_and_paging_agents_are_ignored(host: str, kind: str) -> None:
     script = Script(kind)
     assert ran(host, script) == DONE
     assert (script.nudged_after, len(script.calls), script.ended) == (None, STEPS, True)
 
 
-def test_an_agent_that_recovers_after_the_nudge_goes_on(host: str) -> None:
+def test_agent_that_recovers_after_the_nudge_is_not_stopped(host: str) -> None:
     script = Script("recovers")
     assert ran(host, script) == DONE
     assert (script.nudged_after, len(script.calls), script.ended) == (3, STEPS, True)

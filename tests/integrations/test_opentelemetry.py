@@ -73,7 +73,7 @@ def test_a_looping_conversation_gives_a_warning_and_then_one_error() -> None:
     assert (warning.span_id, error.span_id) == tuple(spans[n].context.span_id for n in (3, 5))
 
 
-def test_polling_other_spans_and_other_conversations_are_left_alone() -> None:
+def test_polling_and_other_spans_and_conversations_are_ignored() -> None:
     traced = Traced()
     run(traced, [f"{n} % done" for n in range(9)])
     for n in range(3):

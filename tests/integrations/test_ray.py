@@ -117,14 +117,14 @@ def test_the_verdicts_are_those_of_one_process(logs: Path, tmp_path: Path) -> No
     assert totals.looping == totals.collapsed == 6
 
 
-def test_addresses_are_read_and_written(logs: Path, tmp_path: Path) -> None:
+def test_urls_are_read_and_written(logs: Path, tmp_path: Path) -> None:
     scale.detect_files([logs.as_uri()], (tmp_path / "out").as_uri(), scale.WorkerSettings(None))
     found = {row["id"]: row["source"] for row in table(tmp_path / "out")}
     assert len(found) == 15
     assert found["b-0"] == f"{(logs / 'deeper' / 'b.parquet').as_uri()}:1"
 
 
-def test_parts_that_are_there_are_not_made_again(logs: Path, tmp_path: Path) -> None:
+def test_existing_parts_are_kept(logs: Path, tmp_path: Path) -> None:
     def job(speaker: str | None = None) -> scale.JobTotals:
         judging = scale.WorkerSettings(None, speaker=speaker)
         return scale.detect_files([str(logs)], str(tmp_path / "out"), judging)
@@ -188,7 +188,7 @@ def test_a_large_file_is_judged_in_shares_with_the_verdicts_of_one_process(tmp_p
 
 
 @pytest.mark.usefixtures("small_shares")
-def test_a_file_whose_shares_turn_out_to_need_each_other_is_judged_whole(tmp_path: Path) -> None:
+def test_file_whose_shares_depend_on_each_other_is_judged_whole(tmp_path: Path) -> None:
     log = write_lines(tmp_path / "mixed.jsonl", [*talks("a", 9), *as_turns(talks("b", 2))])
     out = tmp_path / "out"
     for judged_before in (0, 1):
@@ -222,7 +222,7 @@ def wait_for(look: Callable[[], Path | None], job: Thread) -> Path:
     raise AssertionError("the job ended before anything was seen")
 
 
-def test_bad_input_is_named_beside_the_results_and_the_job_goes_on(
+def test_bad_input_is_listed_in_errors_and_the_job_continues(
     logs: Path, tmp_path: Path, chimera
 ) -> None:
     whole = write_table(logs / "cut.parquet", talks("cut", 5)).read_bytes()
@@ -262,7 +262,7 @@ def test_bad_input_is_named_beside_the_results_and_the_job_goes_on(
 @pytest.mark.parametrize(
     "address", ["hf://datasets/nobody/nothing/x.jsonl", "ftp://host/x.jsonl", "s3://", "hf://"]
 )
-def test_an_address_that_cannot_be_used_gets_one_sentence(
+def test_unusable_url_is_reported_in_one_sentence(
     address: str, tmp_path: Path, chimera, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Nobody answers at this port, wherever the tests are run.
@@ -283,7 +283,7 @@ def test_columns_that_the_user_names_reach_the_workers(tmp_path: Path, chimera) 
     assert table(tmp_path / "out") == by_id(pq.read_table(tmp_path / "one.parquet").to_pylist())
 
 
-def test_a_cluster_of_its_own_or_one_that_is_not_there(logs: Path, tmp_path: Path) -> None:
+def test_missing_cluster_is_an_error_and_a_local_one_is_started(logs: Path, tmp_path: Path) -> None:
     def job(*options: str) -> subprocess.CompletedProcess[str]:
         command = ["detect", str(logs), "--engine", "ray", "--no-vectors", "--out", "out", *options]
         return subprocess.run(
@@ -320,7 +320,7 @@ def test_a_dataset_of_conversations_or_of_turns_gives_one_of_verdicts(
     assert by_id(pq.read_table(tmp_path / "out").to_pylist()) == expected
 
 
-def test_rows_of_a_dataset_that_cannot_be_read_say_why() -> None:
+def test_unreadable_rows_of_a_dataset_have_a_reason() -> None:
     dataset = ray.data.from_items([*talks("a", 2), {"id": "x", "messages": None}])
     found = scale.detect(dataset, detector=None).take_all()
     assert [row["id"] for row in found if row["error"] is None] == ["a-0", "a-1"]

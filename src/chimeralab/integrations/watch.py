@@ -58,8 +58,8 @@ class Watch:
     """Watches the conversations of one host.
 
     ``tools`` are settings per tool, as in `Guard`; ``enabled=False``, or the environment variable
-    CHIMERA_GUARD=off, turns it off. An internal error is logged once, and the conversation is no
-    longer watched.
+    CHIMERA_GUARD=off, turns it off. An internal error is logged once and ends the watching
+    of its conversation.
 
     >>> watch = Watch()
     >>> call = {"id": "c", "function": {"name": "sh", "arguments": "make"}}

@@ -22,7 +22,6 @@ from chimeralab.readers.seam import (
     Unreadable,
     as_object,
     bool_or_none,
-    embedded_json,
     first_text,
     get_id,
     get_list,
@@ -33,6 +32,7 @@ from chimeralab.readers.seam import (
     optional_text,
     other_scalars,
     str_or_none,
+    try_json,
     with_places,
 )
 
@@ -280,7 +280,7 @@ class ShareGPT(Reader):
             content = Content(said, results=results)
             if role in CALL_ROLES:
                 # A call of the assistant, written as text under its own role.
-                spelled = embedded_json(said)
+                spelled = try_json(said)
                 call = parse_call(spelled) if isinstance(spelled, dict) else (None, Call("", said))
                 role, content = "assistant", Content("", tools=True, calls=(call,))
             yield make_message(content, role)

@@ -26,7 +26,6 @@ from chimeralab.readers.seam import (
     Unreadable,
     as_object,
     bool_or_none,
-    embedded_json,
     get_id,
     get_list,
     get_path,
@@ -34,6 +33,7 @@ from chimeralab.readers.seam import (
     json_type,
     other_scalars,
     str_or_none,
+    try_json,
     with_places,
 )
 from chimeralab.readers.streams import parse_value, read_member
@@ -287,7 +287,7 @@ def _promptfoo_messages(fields: Mapping[str, Any]) -> Iterator[ChatMessage]:
     raw = prompt.get("raw") if isinstance(prompt, dict) else prompt
     if not isinstance(raw, str):
         raise Unreadable(f"prompt.raw is {json_type(raw)}, not text")
-    asked = embedded_json(raw)
+    asked = try_json(raw)
     if isinstance(asked, list) and asked and isinstance(asked[0], dict) and "role" in asked[0]:
         yield from starmap(parse_message, with_places(asked, "prompt.raw"))
     else:

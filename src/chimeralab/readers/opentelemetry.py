@@ -7,11 +7,11 @@ from chimeralab.readers.chat import ChatMessage, make_message, parse_message
 from chimeralab.readers.seam import (
     Place,
     as_object,
-    embedded_json,
     first_text,
     get_id,
     items,
     optional_list,
+    try_json,
 )
 from chimeralab.readers.traces import MAX_LEVELS, Generation, SpanReader, messages_in
 
@@ -107,7 +107,7 @@ def span_messages(
         outputs = attributes.get("gen_ai.output.messages")
         if inputs is not None or outputs is not None:
             # Instructions are bare parts, of which only text matters.
-            parts = embedded_json(system) if isinstance(system, str) else system
+            parts = try_json(system) if isinstance(system, str) else system
             if isinstance(parts, list):
                 system = [each.get("content") for each in parts if isinstance(each, dict)]
             texts = [each.turn.text for each in messages_in(system, "system", "system")]
@@ -138,12 +138,12 @@ def span_messages(
 
 def _event_message(span_attributes: Mapping[str, Any], role: str) -> ChatMessage:
     inner: Any = span_attributes.get("gen_ai.event.content", span_attributes.get("message"))
-    inner = embedded_json(inner) if isinstance(inner, str) else inner
+    inner = try_json(inner) if isinstance(inner, str) else inner
     fields = dict(inner) if isinstance(inner, dict) else dict(span_attributes)
     if isinstance(fields.get("message"), dict):
         fields = fields["message"]
     calls = fields.get("tool_calls")
-    calls = embedded_json(calls) if isinstance(calls, str) else calls
+    calls = try_json(calls) if isinstance(calls, str) else calls
     kept = {key: fields.get(key) for key in ("content", "name") if key in fields}
     kept |= {"role": role, "tool_calls": calls, "tool_call_id": fields.get("id")}
     return parse_message(kept, role)

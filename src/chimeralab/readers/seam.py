@@ -263,7 +263,7 @@ def first_present(fields: Mapping[str, Any], *keys: str) -> Any:
     return next((fields[key] for key in keys if fields.get(key) is not None), None)
 
 
-def embedded_json(text: str) -> Any:
+def try_json(text: str) -> Any:
     """Parse a text that is a JSON list or object; None if it is not."""
     if not text.lstrip().startswith(("[", "{")):
         return None

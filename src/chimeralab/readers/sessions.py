@@ -22,7 +22,6 @@ from chimeralab.readers.seam import (
     Place,
     Reader,
     as_object,
-    embedded_json,
     first_present,
     get_id,
     get_list,
@@ -32,6 +31,7 @@ from chimeralab.readers.seam import (
     optional_list,
     optional_text,
     other_scalars,
+    try_json,
     with_places,
 )
 
@@ -304,7 +304,7 @@ def _strip_wrapper(payload: Mapping[str, Any]) -> Mapping[str, Any]:
         code = EXIT_CODE.search(about[0])
         failed = code is not None and code[1] != "0"
         return {**payload, "output": output[about.end() :], "error": failed}
-    inner = embedded_json(output)
+    inner = try_json(output)
     if isinstance(inner, dict) and isinstance(inner.get("metadata"), dict) and "output" in inner:
         failed = inner["metadata"].get("exit_code") not in (None, 0)
         return {**payload, "output": inner["output"], "error": failed}

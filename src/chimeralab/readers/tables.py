@@ -22,10 +22,10 @@ from chimeralab.readers.seam import (
     Report,
     Unreadable,
     as_object,
-    embedded_json,
     get_id,
     json_type,
     other_scalars,
+    try_json,
 )
 from chimeralab.readers.streams import MAX_LINE, check_expansion
 
@@ -186,7 +186,7 @@ def csv_rows(
 
 def cell_value(column: str, cell: str) -> Any:
     """Return the text of a cell, or its JSON if the column is one of messages."""
-    inner = embedded_json(cell) if column.lower() in (*WHOLE, "rejected", "tool_calls") else None
+    inner = try_json(cell) if column.lower() in (*WHOLE, "rejected", "tool_calls") else None
     return cell if inner is None else inner
 
 

@@ -15,12 +15,12 @@ from chimeralab.readers.seam import (
     Reader,
     Unreadable,
     as_object,
-    embedded_json,
     get_id,
     get_path,
     items,
     optional_list,
     str_or_none,
+    try_json,
     with_places,
 )
 
@@ -129,7 +129,7 @@ def messages_in(value: Any, role: str, place: str, level: int = 0) -> Iterator[C
     if level > MAX_LEVELS or value is None:
         return
     if isinstance(value, str):
-        inner = embedded_json(value)
+        inner = try_json(value)
         if isinstance(inner, dict | list):
             yield from messages_in(inner, role, place, level + 1)
         else:

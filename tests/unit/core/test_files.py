@@ -28,12 +28,12 @@ def write(path: Path) -> None:
             row(values)
 
 
-def test_json_lines_hold_the_rows_as_they_are(tmp_path: Path) -> None:
+def test_json_lines_keep_rows_unchanged(tmp_path: Path) -> None:
     write(tmp_path / "t.jsonl")
     assert [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()] == ROWS
 
 
-def test_csv_guards_formulas_and_leaves_unknown_cells_empty(tmp_path: Path) -> None:
+def test_csv_escapes_formulas_and_leaves_missing_cells_empty(tmp_path: Path) -> None:
     write(tmp_path / "t.csv")
     with (tmp_path / "t.csv").open(newline="") as file:
         first, second = csv.DictReader(file)
@@ -46,7 +46,7 @@ def test_parquet_keeps_types_and_nulls(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "t.parquet").to_pylist()[1]["count"] is None
 
 
-def test_a_failure_leaves_what_stood_there(tmp_path: Path) -> None:
+def test_failure_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("before")
 
@@ -61,7 +61,7 @@ def test_a_failure_leaves_what_stood_there(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]
 
 
-def test_success_replaces_what_stood_there(tmp_path: Path) -> None:
+def test_success_replaces_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text("before")
     with atomic_file(path) as part:
@@ -70,7 +70,7 @@ def test_success_replaces_what_stood_there(tmp_path: Path) -> None:
     assert path.read_text() == "after"
 
 
-def test_an_unknown_ending_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+def test_unknown_suffix_is_rejected_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"known: \.jsonl, \.csv, \.parquet"):
         write(tmp_path / "t.xlsx")
 
@@ -93,12 +93,12 @@ def left_over(tmp_path: Path) -> Path:
 
 
 @pytest.mark.kill
-def test_the_next_writer_removes_what_a_killed_one_left(left_over: Path) -> None:
+def test_next_writer_removes_leftovers_of_a_killed_one(left_over: Path) -> None:
     write_text(left_over.parent / "other.txt", "whole")
     assert [p.name for p in left_over.parent.iterdir()] == ["other.txt"]
 
 
-def test_parts_of_living_writers_other_machines_and_other_programs_stay(tmp_path: Path) -> None:
+def test_parts_of_other_writers_are_kept(tmp_path: Path) -> None:
     with atomic_file(tmp_path / "t.csv") as mine:
         name = mine.name.replace(f"-{os.getpid()}.", f"-{os.getppid()}.")
         others = [name, ".t.csv.0badcafe-999999999.part", ".t.csv.999999999.part", "film.part"]
@@ -108,7 +108,7 @@ def test_parts_of_living_writers_other_machines_and_other_programs_stay(tmp_path
         assert {p.name for p in tmp_path.iterdir()} == {mine.name, *others}
 
 
-def test_a_disk_that_can_not_be_written_is_named_in_a_sentence(
+def test_unwritable_disk_is_reported_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: Path, *_: object, **__: object) -> None:

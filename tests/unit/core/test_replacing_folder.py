@@ -12,7 +12,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_a_folder_appears_whole_and_replaces_the_one_before(tmp_path: Path) -> None:
+def test_folder_is_replaced_atomically(tmp_path: Path) -> None:
     for text in ("first", "second"):
         with atomic_folder(tmp_path / "out") as new:
             (new / text).write_text(text)
@@ -20,7 +20,7 @@ def test_a_folder_appears_whole_and_replaces_the_one_before(tmp_path: Path) -> N
     assert names(tmp_path) == {"out"}
 
 
-def test_a_block_that_fails_changes_nothing(tmp_path: Path) -> None:
+def test_failing_block_changes_nothing(tmp_path: Path) -> None:
     with atomic_folder(tmp_path / "out") as new:
         (new / "first").write_text("first")
     for error in (InputError("no"), OSError("no"), KeyboardInterrupt()):
@@ -29,7 +29,7 @@ def test_a_block_that_fails_changes_nothing(tmp_path: Path) -> None:
     assert (names(tmp_path), names(tmp_path / "out")) == ({"out"}, {"first"})
 
 
-def test_what_a_killed_writer_left_is_swept_or_put_back(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_writer_are_removed_or_restored(tmp_path: Path) -> None:
     left = tmp_path / f".out.{_MACHINE}-999999999.part"
     (left / "out").mkdir(parents=True)
     before = tmp_path / ".out.before"

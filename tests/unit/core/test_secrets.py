@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from chimeralab.core.text import redact, secrets
 
 
-def test_placeholder_keys_are_left_in_the_text() -> None:
+def test_placeholder_keys_are_not_redacted() -> None:
     assert redact("the box is EMPTY", {"LAB_KEY": "EMPTY", "NONE": ""}) == "the box is EMPTY"
 
 
@@ -34,7 +34,7 @@ def pieces_left(text: str, size: int = 12) -> list[str]:
 
 
 @given(st.integers(0, len(KEY)), st.text(max_size=12), st.text(max_size=5), st.text(max_size=5))
-def test_no_long_piece_of_a_key_is_left_however_it_is_cut(
+def test_long_fragments_of_a_key_are_redacted(
     cut: int, between: str, before: str, after: str
 ) -> None:
     shown = redact(before + KEY[:cut] + between + KEY[cut:] + after, {"LAB_KEY": KEY})
@@ -85,5 +85,5 @@ def test_text_without_a_key_stays_as_it_is(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["/home/lab9/tokens/current", "english-international"])
-def test_pieces_of_paths_and_words_are_left_in_messages(value: str) -> None:
+def test_fragments_of_paths_and_words_are_not_redacted(value: str) -> None:
     assert redact(f"can't read {value[:-3]}", {"TOKEN_FILE": value}) == f"can't read {value[:-3]}"

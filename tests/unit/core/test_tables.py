@@ -51,7 +51,7 @@ def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
         ("t.xlsx", b"", "unknown kind of table '.xlsx'"),
     ],
 )
-def test_a_bad_table_is_refused_in_one_sentence(
+def test_bad_table_is_rejected_in_one_sentence(
     tmp_path: Path, name: str, content: bytes, reason: str
 ) -> None:
     path = tmp_path / name
@@ -67,7 +67,7 @@ def test_a_missing_table_is_named(tmp_path: Path) -> None:
         list(read_rows(tmp_path / "none.csv"))
 
 
-def test_a_json_object_may_leave_out_what_is_not_needed(tmp_path: Path) -> None:
+def test_json_object_may_lack_optional_columns(tmp_path: Path) -> None:
     path = tmp_path / "table.jsonl"
     path.write_text(json.dumps({"item": "a"}) + "\n\n")
     assert [cells for _, cells in read_rows(path, ("item",))] == [{"item": "a"}]

@@ -63,7 +63,7 @@ def test_claude_is_nudged_after_the_third_call_and_stopped_after_the_fifth(answe
     assert "5 times" in stop["stopReason"]
 
 
-def test_after_a_call_its_result_comes_from_the_event(answer) -> None:
+def test_result_is_taken_from_the_event(answer) -> None:
     brought = {"stdout": "1 failed", "stderr": "", "durationMs": 77}
     event = {"tool_use_id": "t3", "tool_response": brought}
     assert "3 times" in nudge(answer([*steps(1, 2), asks(3)], "PostToolUse", **event))
@@ -71,7 +71,7 @@ def test_after_a_call_its_result_comes_from_the_event(answer) -> None:
 
 
 @pytest.mark.parametrize("lines_late", range(6))
-def test_a_transcript_that_is_written_late_delays_nothing(tmp_path: Path, lines_late: int) -> None:
+def test_late_transcript_delays_nothing(tmp_path: Path, lines_late: int) -> None:
     path = tmp_path / "session.jsonl"
     hook = ClaudeCodeHook()
     lines: list[dict[str, Any]] = []
@@ -93,7 +93,7 @@ def test_a_transcript_that_is_written_late_delays_nothing(tmp_path: Path, lines_
     assert answers["PostToolUse", 5]["continue"] is False
 
 
-def test_a_call_that_is_not_written_yet_comes_from_the_event(answer) -> None:
+def test_call_not_in_the_transcript_is_taken_from_the_event(answer) -> None:
     event = {
         "tool_use_id": "t3",
         "tool_name": "Bash",
@@ -117,7 +117,7 @@ def test_lines_of_one_message_are_one_message(answer) -> None:
     assert "3 times" in nudge(answer(parallel))
 
 
-def test_polling_and_new_words_of_the_user_are_left_alone(answer) -> None:
+def test_polling_and_new_user_messages_are_ignored(answer) -> None:
     polling = [line for n in range(9) for line in (asks(n), gets(n, f"{n}0 % done"))]
     assert answer(polling) == {}
     says = {"type": "user", "message": {"role": "user", "content": "Try the other one."}, **STAMP}
@@ -126,7 +126,7 @@ def test_polling_and_new_words_of_the_user_are_left_alone(answer) -> None:
     assert "continue" not in answer([*stopped, says])
 
 
-def test_side_chains_have_transcripts_of_their_own(answer, tmp_path: Path) -> None:
+def test_side_chains_have_their_own_transcripts(answer, tmp_path: Path) -> None:
     aside = [{**line, "isSidechain": True} for line in steps(1, 2, 3)]
     assert answer([*steps(1), *aside]) == {}
     own = tmp_path / "session" / "subagents" / "agent-a7.jsonl"
@@ -135,7 +135,7 @@ def test_side_chains_have_transcripts_of_their_own(answer, tmp_path: Path) -> No
     assert "3 times" in nudge(answer(steps(1), agent_id="a7"))
 
 
-def test_a_stop_of_claude_is_left_alone_unless_a_hook_drives_it_on(answer) -> None:
+def test_stop_event_is_ignored_unless_another_hook_is_active(answer) -> None:
     looping = [*steps(1, 2, 3), told(f"{MARK}…"), *steps(4, 5)]
     assert answer(looping, "Stop", stop_hook_active=False) == {}
     assert answer(looping, "Stop", stop_hook_active=True)["continue"] is False

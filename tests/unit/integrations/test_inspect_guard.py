@@ -64,7 +64,7 @@ def test_a_repeated_call_is_nudged_after_the_third_and_stopped_after_the_fifth(s
     assert events == ["nudge", "stop"]
 
 
-def test_one_that_recovers_after_the_nudge_goes_on(sample) -> None:
+def test_agent_that_recovers_after_the_nudge_continues(sample) -> None:
     work = [calls(f"edit {name}") for name in ("setup.py", "a.py", "tests", "b.toml")]
     results = iter(["1 failed"] * 3 + ["wrote setup", "wrote a", "3 tests found", "wrote b"])
     task = agent(results, metadata=guarded())
@@ -73,7 +73,7 @@ def test_one_that_recovers_after_the_nudge_goes_on(sample) -> None:
     assert [len(each) for each in nudges(recovered)] == [0, 0, 0, 1, 1, 1, 1, 1]
 
 
-def test_polling_and_paging_are_left_alone(sample) -> None:
+def test_polling_and_paging_are_ignored(sample) -> None:
     progress = (f"{n * 7} % of the files are copied" for n in range(12))
     polled = sample(*STUCK, submits(), task=agent(progress, metadata=guarded()))
     pages = (f"rows {n}0 to {n}9: {'abcdefghijkl'[n] * 5}" for n in range(12))
@@ -94,7 +94,7 @@ def test_settings_are_per_tool(sample) -> None:
         guarded(tools={"bash": "never"})
 
 
-def test_nobody_is_guarded_who_did_not_ask(sample) -> None:
+def test_guard_is_opt_in(sample) -> None:
     assert len(asked(sample(*STUCK, submits(), task=agent()))) == 13
 
 
@@ -139,7 +139,7 @@ def test_a_retried_call_is_not_nudged_twice(tmp_path, monkeypatch) -> None:
     assert shown == [0, 0, 0, 1, 1, 1]
 
 
-def test_words_that_come_again_and_again_are_stopped_too(tmp_path) -> None:
+def test_repeated_messages_are_stopped_too(tmp_path) -> None:
     outputs = [says("I will look at that file again.")] * 30
     log = run(agent(always(""), metadata=guarded()), scripted(*outputs), tmp_path / "logs")
     [sample] = log.samples or []
@@ -147,7 +147,7 @@ def test_words_that_come_again_and_again_are_stopped_too(tmp_path) -> None:
     assert "I will look at that file again" in sample.limit.reason
 
 
-def test_a_prompt_that_the_solver_repeats_is_not_the_model_s_loop(sample) -> None:
+def test_repeated_solver_prompt_is_not_a_loop(sample) -> None:
     thoughts = [
         "The parser drops the last token of each line.",
         "I think the lexer swallows newlines before it emits them.",

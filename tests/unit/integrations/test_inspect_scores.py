@@ -54,7 +54,7 @@ def sample_of(logs: Path, task: str) -> EvalSample:
     return read_eval_log(str(log)).samples[0]
 
 
-def test_a_loop_is_explained_by_messages_that_one_can_follow(logs: Path) -> None:
+def test_explanation_links_the_messages_of_a_loop(logs: Path) -> None:
     sample = sample_of(logs, "stuck")
     score = sample.scores["looping"]
     assert score.value == 1.0
@@ -64,7 +64,7 @@ def test_a_loop_is_explained_by_messages_that_one_can_follow(logs: Path) -> None
     assert cited == {f"[M{n}]": sample.messages[n - 1].id for n in (3, 5, 7)}
 
 
-def test_the_scanner_as_a_scorer_says_the_same(logs: Path) -> None:
+def test_scanner_and_scorer_agree(logs: Path) -> None:
     for task, value in (("stuck", True), ("working", False)):
         scores = sample_of(logs, task).scores
         assert scores["loops"].value == value
@@ -103,7 +103,7 @@ def test_both_scanners_judge_logs_and_are_validated_by_ratings(logs: Path, tmp_p
     assert all("the rule needs 5" in words for words in results["collapse"]["explanation"])
 
 
-def test_bad_ratings_are_refused_in_a_sentence(logs: Path, tmp_path: Path) -> None:
+def test_bad_ratings_are_rejected_in_a_sentence(logs: Path, tmp_path: Path) -> None:
     ratings, out = tmp_path / "ratings.csv", tmp_path / "validation.csv"
     for rows, words in (
         (("stuck/fix_epoch_1,ann,1", "stuck/fix_epoch_1,bo,0"), "name one: ann, bo"),
@@ -123,7 +123,7 @@ async def _scanned(scanner, messages):
 
 
 @pytest.mark.weights
-def test_collapse_names_the_stretch_and_what_it_repeats(tmp_path: Path) -> None:
+def test_collapse_explanation_cites_the_episode_and_what_it_repeats(tmp_path: Path) -> None:
     texts = ["Shall we plan the trip?", "Yes, by train."] + ["Sounds good to me!"] * 6
     task = Task(
         dataset=[Sample(input="Go on.", id="a")], solver=talk(texts), scorer=collapse_rate()
@@ -150,7 +150,7 @@ def talk(texts: list[str]):
     return spoken()
 
 
-def test_too_short_a_talk_is_not_scored(tmp_path: Path) -> None:
+def test_too_short_conversation_is_not_scored(tmp_path: Path) -> None:
     task = Task(
         dataset=[Sample(input="Go on.", id="a")], solver=talk(["Hi."]), scorer=collapse_rate()
     )
@@ -160,7 +160,7 @@ def test_too_short_a_talk_is_not_scored(tmp_path: Path) -> None:
     assert "the rule needs 5" in score.explanation
 
 
-def test_messages_of_an_old_log_without_ids_are_judged_and_not_referred_to() -> None:
+def test_messages_without_ids_are_judged_but_not_linked() -> None:
     messages: list[ChatMessage] = [ChatMessageUser(content="Make the test pass.")]
     for n in range(5):
         call = ToolCall(id=f"c{n}", function="bash", arguments={"command": "pytest"})

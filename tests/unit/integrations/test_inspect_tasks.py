@@ -47,7 +47,7 @@ def study(make_study: MakeStudy) -> str:
 
 
 def loops_after(turns: int):
-    """Says something new so many times, and then the same; unless told to say something new."""
+    """Replies with something new a few times, then the same, unless asked for something new."""
     ideas = ("We could walk.", "A tram goes there at noon.", "Maybe rent two bicycles instead.")
 
     def answer(shown: list) -> str:
@@ -63,7 +63,7 @@ def asked(log: EvalLog) -> list:
     return [event for event in log.samples[0].events if event.event == "model"]
 
 
-def test_a_model_talks_to_itself_and_the_log_says_who_speaks(tmp_path: Path) -> None:
+def test_self_play_log_names_the_speakers(tmp_path: Path) -> None:
     task = Task(
         dataset=[Sample(input="Plan a trip.", id="trip")],
         solver=self_play(turns=9, speakers={"dreamer": "Dream.", "doubter": None}),
@@ -84,7 +84,7 @@ def test_a_model_talks_to_itself_and_the_log_says_who_speaks(tmp_path: Path) -> 
     assert (found.judged, found.turns, found.looping) == ("all turns (self-play)", 9, True)
 
 
-def test_a_condition_is_run_as_its_plan_says(study: str, tmp_path: Path) -> None:
+def test_condition_is_run_by_its_plan(study: str, tmp_path: Path) -> None:
     log = run(self_play_study(study, condition="alone"), loops_after(3), tmp_path / "logs")
     assert log.status == "success", log.error
     assert {sample.id for sample in log.samples} == {"alone/p1/1", "alone/p2/1"}
@@ -108,7 +108,7 @@ def test_a_countermeasure_of_the_plan_acts(study: str, tmp_path: Path) -> None:
     assert any(event.get("kind") == "intervention" for event in events)
 
 
-def test_several_models_are_each_played_by_a_role(study: str, tmp_path: Path) -> None:
+def test_several_models_need_a_role_each(study: str, tmp_path: Path) -> None:
     one = run(self_play_study(study, condition="both"), loops_after(9), tmp_path / "one")
     assert one.status == "error"
     assert "--model-role a=PROVIDER/MODEL --model-role b=PROVIDER/MODEL" in one.error.message
@@ -143,7 +143,7 @@ def test_a_limit_ends_the_sample_with_what_was_said(tmp_path: Path) -> None:
     assert 2 <= len([m for m in sample.messages if m.role == "assistant"]) <= 4
 
 
-def test_what_can_t_be_run_is_said_in_a_sentence(study: str, tmp_path: Path) -> None:
+def test_bad_task_is_reported_in_a_sentence(study: str, tmp_path: Path) -> None:
     for make, words in (
         (lambda: self_play_study(str(tmp_path / "gone")), "is not a study"),
         (lambda: self_play_study(study, condition="alon"), "condition 'alon'"),

@@ -42,18 +42,18 @@ def test_a_repeated_call_is_nudged_at_the_third_and_stopped_at_the_fifth() -> No
     nudge.raise_stop()
 
 
-def test_polling_and_paging_are_left_alone() -> None:
+def test_polling_and_paging_are_ignored() -> None:
     assert set(actions(Watch(), [step(result=f"{n} % done") for n in range(12)])) == {None}
     paging = [step(f"page {n}", f"rows {n}0 to {n}9") for n in range(12)]
     assert set(actions(Watch(), paging)) == {None}
 
 
-def test_one_that_recovers_after_the_nudge_goes_on() -> None:
+def test_agent_that_recovers_after_the_nudge_continues() -> None:
     work = [step(f"edit file{n}.py", f"wrote {n} lines") for n in range(8)]
     assert actions(Watch(), [step()] * 3 + work) == [None, None, "nudge", *[None] * 8]
 
 
-def test_nobody_is_stopped_who_was_not_told() -> None:
+def test_no_stop_without_a_nudge() -> None:
     seen_late = [message for _ in range(12) for message in step()]
     watch = Watch()
     assert watch.follow(seen_late).action == "nudge"
@@ -61,13 +61,13 @@ def test_nobody_is_stopped_who_was_not_told() -> None:
     assert watch.follow(seen_late + step() * 2).action == "stop"
 
 
-def test_a_nudge_in_the_conversation_counts_in_another_process_too() -> None:
+def test_nudge_in_the_history_counts_in_another_process() -> None:
     nudge = {"role": "user", "content": f"{MARK}You have called …"}
     told = [*step() * 3, nudge, *step() * 2]
     assert Watch().follow(told).action == "stop"
 
 
-def test_a_new_word_of_the_user_is_another_chance() -> None:
+def test_new_user_message_resets_the_guard() -> None:
     says = {"role": "user", "content": "Install it first, then try."}
     watch, steps = Watch(), [step()] * 5 + [[says]] + [step()] * 3
     assert actions(watch, steps) == [
@@ -104,7 +104,7 @@ def test_one_switch_turns_it_off(monkeypatch: pytest.MonkeyPatch, word: str) -> 
     assert "nudge" in actions(watch, [step()] * 6)
 
 
-def test_an_error_inside_is_logged_once_and_the_guard_steps_aside(
+def test_internal_error_is_logged_once_and_disables_the_guard(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     watch = Watch()
@@ -120,7 +120,7 @@ def test_an_error_inside_is_logged_once_and_the_guard_steps_aside(
     assert watch.update({"role": "user", "content": "Hello"}, "d") is None
 
 
-def test_conversations_are_kept_apart_without_names_and_forgotten() -> None:
+def test_conversations_are_separated_by_content_and_evicted() -> None:
     watch = Watch()
     for n in range(3):
         for key in ("a", "b"):
@@ -136,14 +136,14 @@ def test_conversations_are_kept_apart_without_names_and_forgotten() -> None:
     assert len(watch._conversations) == MAX_CONVERSATIONS
 
 
-def test_a_long_conversation_that_is_new_is_judged_by_its_tail() -> None:
+def test_new_long_conversation_is_judged_by_its_tail() -> None:
     work = [message for n in range(300) for message in step(f"edit {n}", f"wrote file {n}")]
     found = Watch().follow(work + step() * 3)
     assert found.action == "nudge"
     assert "since message 601" in found.message
 
 
-def test_a_history_that_was_rewritten_is_judged_anew() -> None:
+def test_rewritten_history_is_a_new_conversation() -> None:
     watch = Watch()
     assert actions(watch, [step()] * 4)[-2:] == ["nudge", None]
     summary = {"role": "user", "content": "So far: tests fail."}

@@ -52,7 +52,7 @@ def test_the_files_of_the_sdk_are_one_conversation(tmp_path):
     assert (read.id, len(list_judged_turns(read))) == ("c-1", 3)
 
 
-def test_sessions_beside_each_other_are_apart(tmp_path):
+def test_sessions_in_sibling_folders_are_separate(tmp_path):
     kept(tmp_path / "a", HEALTHY)
     kept(tmp_path / "b", LOOPING)
     assert [len(list_judged_turns(talk)) for talk in readers.read_all([tmp_path])] == [3, 6]
@@ -67,7 +67,7 @@ def test_a_damaged_event_is_named_and_the_others_are_read(tmp_path):
     assert "3.json, line 1: the JSON is truncated" in str(heard[0])
 
 
-def test_numbered_conversations_stay_conversations_of_their_own(tmp_path):
+def test_numbered_conversations_are_separate(tmp_path):
     for n in range(3):
         (tmp_path / f"{n}.json").write_text('{"turns": ["Hi.", "Hello."]}')
     assert len(list(readers.read_all([tmp_path]))) == 3

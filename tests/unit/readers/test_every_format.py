@@ -53,7 +53,7 @@ def test_the_assistants_turns_are_judged_and_the_tools_kept(tmp_path, kind, talk
 
 
 @pytest.mark.parametrize("kind", LOGS)
-def test_a_looping_talk_loops_and_a_healthy_one_does_not(tmp_path, kind):
+def test_looping_log_loops_and_healthy_one_does_not(tmp_path, kind):
     loops, healthy = (
         chimeralab.detect(read(tmp_path, kind, talk), detector=None).loops
         for talk in ("looping", "healthy")
@@ -94,7 +94,7 @@ SHARED = {
 
 
 @pytest.mark.parametrize("kind", LOGS)
-def test_no_other_reader_takes_a_log_for_its_own(tmp_path, kind):
+def test_each_log_matches_one_reader(tmp_path, kind):
     """The full matrix: each log against every reader, whatever the order they are tried in."""
     log, own = written(tmp_path, kind, "healthy"), LOGS[kind].format
     mine = spoken_in(readers.read(log))
@@ -126,7 +126,7 @@ def spoken_in(talks: Iterator[Trajectory]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("talk", TALKS)
-def test_a_trace_that_only_names_its_responses_says_what_to_save_instead(talk):
+def test_trace_with_only_response_ids_says_what_to_save(talk):
     with pytest.raises(LogError, match=r"only names its responses; save .* to_input_list"):
         list(readers.read(MADE / f"{talk}-{REFUSED}"))
 

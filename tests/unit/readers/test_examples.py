@@ -23,7 +23,7 @@ def texts(trajectory: Trajectory) -> list[str]:
     return [turn.text for turn in trajectory.turns]
 
 
-def test_the_examples_are_short_talks_with_a_model_and_a_condition(examples):
+def test_examples_are_short_and_have_a_model_and_a_condition(examples):
     talks = list(readers.read(examples / "conversations.jsonl"))
     assert len({talk.id for talk in talks}) == 8
     assert all(12 <= len(talk.turns) <= 16 for talk in talks)
@@ -31,7 +31,7 @@ def test_the_examples_are_short_talks_with_a_model_and_a_condition(examples):
     assert {talk.metadata["condition"] for talk in talks} == {"free", "nudged"}
 
 
-def test_the_loops_repeat_what_they_say_they_repeat(examples):
+def test_example_loops_repeat_what_their_names_say(examples):
     talks = {talk.id: texts(talk) for talk in readers.read(examples / "conversations.jsonl")}
     assert len(set(talks["verbatim-loop"][5:])) == 1
     assert talks["alternating-pair"][4:] == talks["alternating-pair"][4:6] * 5

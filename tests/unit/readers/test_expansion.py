@@ -35,14 +35,14 @@ PACKERS = {"gz": lambda data: gzip.compress(data, 9), "zst": zstd.compress}
 @pytest.mark.usefixtures("low_limits")
 @pytest.mark.parametrize("ending", PACKERS)
 @pytest.mark.parametrize("filling", [b"[" * 8, b"[],[],[]", b"\n" * 8, b" " * 8, b'{"a":""}'])
-def test_a_packed_bomb_is_refused(tmp_path: Path, ending: str, filling: bytes) -> None:
+def test_decompression_bomb_is_rejected(tmp_path: Path, ending: str, filling: bytes) -> None:
     log = tmp_path / f"bomb.json.{ending}"
     log.write_bytes(PACKERS[ending](b"[" + filling * SMALL))
     assert "times its size" in problem_of(log)
 
 
 @pytest.mark.usefixtures("low_limits")
-def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+def test_archive_that_expands_too_much_is_rejected(tmp_path: Path) -> None:
     log = tmp_path / "bomb.eval"
     with zipfile.ZipFile(log, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", json.dumps({"eval": {"task": "t", "model": "m"}}))
@@ -52,20 +52,20 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("low_limits")
 @pytest.mark.parametrize("ending", PACKERS)
-def test_an_honest_log_beyond_the_limit_is_read(tmp_path: Path, ending: str) -> None:
+def test_large_log_with_a_normal_ratio_is_read(tmp_path: Path, ending: str) -> None:
     log = tmp_path / f"talks.jsonl.{ending}"
     lines = (json.dumps({"turns": [f"{n * 7919}", f"{n * n}"]}).encode() for n in range(20_000))
     log.write_bytes(PACKERS[ending](b"\n".join(lines)))
     assert sum(1 for _ in readers.read(log)) == 20_000
 
 
-def test_a_small_log_may_be_packed_as_well_as_it_can_be(tmp_path: Path) -> None:
+def test_small_log_may_have_any_compression_ratio(tmp_path: Path) -> None:
     log = tmp_path / "loop.jsonl.gz"
     log.write_bytes(gzip.compress((TALK + b"\n") * 50_000, 9))
     assert sum(1 for _ in readers.read(log)) == 50_000
 
 
-def test_values_that_would_fill_the_memory_are_refused_before_they_are_made(
+def test_json_that_would_fill_the_memory_is_rejected_before_parsing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "MAX_MEMORY", 10_000_000)
@@ -74,7 +74,7 @@ def test_values_that_would_fill_the_memory_are_refused_before_they_are_made(
     assert "of memory" in problem_of(log)
 
 
-def test_a_million_empty_lines_are_passed_over_in_few_steps(tmp_path: Path) -> None:
+def test_a_million_blank_lines_are_skipped_in_few_reads(tmp_path: Path) -> None:
     log = tmp_path / "gap.jsonl"
     log.write_bytes(TALK + b"\n" * 3_000_000 + b" \r\n\t\n" + TALK + b"\n" + b"{")
     calls = 0
@@ -95,7 +95,7 @@ def test_a_million_empty_lines_are_passed_over_in_few_steps(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("where", ["parse_value", "read_whole"])
-def test_too_little_memory_is_said_in_a_sentence(
+def test_lack_of_memory_is_reported_in_a_sentence(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:

@@ -27,29 +27,29 @@ def names(paths: list[str], folder: Path) -> list[str]:
     return [Path(path).relative_to(folder).as_posix() for path in paths]
 
 
-def test_a_folder_is_searched_at_any_depth_in_order_of_names(folder):
+def test_folder_is_searched_recursively_in_name_order(folder):
     skipped: list[str] = []
     found = readers.find_logs([folder], on_skip=skipped.append)
     assert names(found, folder) == ["a.json", "b.jsonl", "deep/er/c.ndjson"]
     assert names(skipped, folder) == ["notes.jsonl", "package.json"]
 
 
-def test_a_file_named_outright_is_taken_whatever_its_ending(folder):
+def test_explicit_file_is_read_whatever_its_suffix(folder):
     assert names(readers.find_logs([folder / "readme.log"]), folder) == ["readme.log"]
 
 
-def test_a_file_named_outright_that_is_no_log_is_an_error(folder):
+def test_explicit_file_that_is_not_a_log_is_an_error(folder):
     with pytest.raises(LogError, match=r"package\.json, line 1: is not a conversation"):
         list(readers.read_all([folder / "package.json"]))
 
 
-def test_patterns_work_where_the_shell_left_them(folder):
+def test_patterns_that_the_shell_did_not_expand_work(folder):
     assert names(readers.find_logs([folder / "*.jsonl"]), folder) == ["b.jsonl", "notes.jsonl"]
     assert names(readers.find_logs([folder / "**" / "*.ndjson"]), folder) == ["deep/er/c.ndjson"]
     assert names(readers.find_logs([folder / "d*"]), folder) == ["deep/er/c.ndjson"]
 
 
-def test_a_name_with_brackets_is_no_pattern_if_it_exists(write):
+def test_existing_name_with_brackets_is_not_a_pattern(write):
     log = write(TALK, name="run[1].jsonl")
     assert readers.find_logs([log]) == [str(log)]
 
@@ -75,20 +75,20 @@ def test_finding_nothing_is_an_error(tmp_path, path, message):
         readers.find_logs([tmp_path / path])
 
 
-def test_a_damaged_inspect_log_in_a_folder_is_not_passed_over(write):
+def test_damaged_inspect_log_in_a_folder_is_not_skipped(write):
     log = write(b"PK\x03\x04 cut off", name="logs/run.eval")
     with pytest.raises(LogError, match=r"run\.eval: the zip archive is damaged"):
         list(readers.read_all([log.parent]))
 
 
-def test_a_log_that_breaks_off_in_a_folder_is_not_passed_over(write):
+def test_truncated_log_in_a_folder_is_not_skipped(write):
     log = write(b'{\n "messages": [\n  {"role": "user", "cont', name="logs/cut.json")
     write(b'{\n "name": "pack', name="logs/package.json")
     write(TALK, name="logs/full.jsonl")
     assert names(readers.find_logs([log.parent]), log.parent) == ["cut.json", "full.jsonl"]
 
 
-def test_a_session_of_notes_alone_is_passed_over_in_a_folder(write):
+def test_session_with_only_notes_is_skipped_in_a_folder(write):
     write({"type": "summary", "summary": "x", "leafUuid": "y"}, name="logs/empty.jsonl")
     log = write(TALK, name="logs/full.jsonl")
     assert readers.find_logs([log.parent]) == [str(log)]
@@ -97,7 +97,7 @@ def test_a_session_of_notes_alone_is_passed_over_in_a_folder(write):
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is out of reach here"
 )
-def test_a_file_that_may_not_be_read_is_not_passed_over(write):
+def test_unreadable_file_is_not_skipped(write):
     log = write(TALK, name="logs/secret.jsonl")
     log.chmod(0)
     with pytest.raises(LogError, match="Permission denied"):
@@ -126,7 +126,7 @@ def test_only_regular_files_are_opened_in_folders(folder, pattern):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
-def test_pipe_named_outright_is_read(tmp_path):
+def test_explicit_pipe_is_read(tmp_path):
     """As a shell hands one over: `chimera detect <(command)`."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

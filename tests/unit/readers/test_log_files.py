@@ -46,12 +46,12 @@ def ids(log: Path | str, **options: Any) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress])
-def test_one_log_in_any_dress(write, content, pack):
+def test_log_reads_the_same_in_any_encoding_and_compression(write, content, pack):
     assert ids(write(pack(content), name="log")) == IDS
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
-def test_files_packed_in_several_parts_are_read_to_the_end(write, pack):
+def test_multi_member_compressed_files_are_read_to_the_end(write, pack):
     assert ids(write(pack(LINES[:40]) + pack(LINES[40:]))) == IDS
 
 
@@ -164,17 +164,17 @@ def test_a_forced_format_overrides_what_the_line_looks_like(write):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_no_log_gets_a_plain_reason(reason, content, expected):
+def test_file_that_is_not_a_log_gets_a_plain_reason(reason, content, expected):
     assert reason(content).startswith(expected)
 
 
-def test_json_that_breaks_off_names_line_and_column(write):
+def test_truncated_json_names_line_and_column(write):
     log = write(b'{\n  "id": "a",\n  "turns": ["Hi.", \n')
     with pytest.raises(LogError, match=r"log\.jsonl, line 4: the JSON is truncated at column 1 "):
         ids(log)
 
 
-def test_a_folder_is_no_log(tmp_path):
+def test_folder_is_not_a_log(tmp_path):
     with pytest.raises(LogError, match="can't be opened"):
         ids(tmp_path)
 
@@ -191,7 +191,7 @@ def test_the_first_bad_line_stops_the_reading(write):
         next(reading)
 
 
-def test_bad_lines_can_be_passed_over_and_counted(write):
+def test_bad_lines_can_be_skipped_and_counted(write):
     heard: list[LogError] = []
     log = write(LINES.replace(b"\n", b"\nnonsense\n", 2) + b'{"turns": []}\n')
     assert ids(log, on_bad=heard.append) == IDS
@@ -209,7 +209,7 @@ def test_a_broken_first_line_leaves_the_others_readable(write):
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
-def test_what_came_before_a_break_is_kept(write, pack):
+def test_values_before_an_error_are_kept(write, pack):
     heard: list[LogError] = []
     many = [json.dumps({"id": f"{n}", "turns": [f"{n * n}"]}) for n in range(10_000)]
     cut = pack("\n".join(many).encode())[:-500]
@@ -227,7 +227,7 @@ def test_conversations_of_a_list_are_counted(write):
     assert heard[0].reason == "conversation 2: turns is a number, not a list"
 
 
-def test_a_line_that_is_too_long_is_refused_without_being_held(write, monkeypatch):
+def test_too_long_line_is_rejected_without_loading_it(write, monkeypatch):
     monkeypatch.setattr(streams, "MAX_LINE", 100)
     long = json.dumps({"turns": ["x" * 5_000_000]}).encode()
     heard: list[LogError] = []
@@ -238,7 +238,7 @@ def test_a_line_that_is_too_long_is_refused_without_being_held(write, monkeypatc
         ids(log)
 
 
-def test_one_json_that_is_too_large_is_refused(write, monkeypatch):
+def test_too_large_json_is_rejected(write, monkeypatch):
     monkeypatch.setattr(streams, "MAX_WHOLE", 100)
     with pytest.raises(LogError, match="write one conversation per line"):
         ids(write(json.dumps(TALKS, indent=1).encode()))
@@ -249,7 +249,7 @@ def test_lone_surrogates_and_nuls_in_escapes_survive(talk):
     assert turn.text == "a\ud800b\0c"
 
 
-def test_numbers_that_are_none_become_none(talk):
+def test_nan_and_infinity_become_none(talk):
     read = talk(b'{"turns": ["a"], "score": NaN, "far": 1e999, "near": -Infinity}')
     assert read.metadata == {"score": None, "far": None, "near": None}
 
@@ -262,5 +262,5 @@ def test_reading_is_lazy(write):
 def test_dialogue_eval_is_read_whole(request):
     log = request.config.rootpath / "../shared/data/dialogue-eval/conversations.jsonl"
     if not log.exists():
-        pytest.skip("the dialogue-eval data is not beside the project")
+        pytest.skip("the dialogue-eval data is not next to the project")
     assert sum(1 for _ in readers.read(log)) == 3510

@@ -49,7 +49,7 @@ def test_a_folder_is_searched_for_its_logs(log: Path) -> None:
     assert [talk.id for talk in readers.read_all([log.parent], format="mine:Slack")] == ["help"]
 
 
-def test_what_it_cannot_read_is_told_with_its_place(log: Path) -> None:
+def test_unreadable_value_is_reported_with_its_place(log: Path) -> None:
     log.write_text('{"posts": []}', encoding="utf-8")
     with pytest.raises(InputError, match=r"posts\.jsonl, line 1: channel is missing"):
         list(readers.read(log, format="mine:Slack"))
@@ -62,7 +62,7 @@ def test_what_it_cannot_read_is_told_with_its_place(log: Path) -> None:
         ("mine:Turn", "format 'mine:Turn' is not a subclass of chimeralab.readers.Reader"),
     ],
 )
-def test_what_is_not_a_reader_is_refused(log: Path, name: str, why: str) -> None:
+def test_class_that_is_not_a_reader_is_rejected(log: Path, name: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
         readers.read(log, format=name)
 

@@ -94,7 +94,7 @@ def test_the_latest_branch_counts(talk):
     assert texts(read) == ["user 1", "reply 2", "user 3b", "reply 4b"]
 
 
-def test_time_tells_the_latest_where_the_file_is_out_of_order(talk):
+def test_latest_branch_is_chosen_by_time(talk):
     read = talk(
         user("2b", "1", timestamp="2026-01-01T00:00:09Z"),
         user("1", None, timestamp="2026-01-01T00:00:00Z"),
@@ -103,12 +103,12 @@ def test_time_tells_the_latest_where_the_file_is_out_of_order(talk):
     assert texts(read) == ["user 1", "user 2b"]
 
 
-def test_system_lines_link_but_say_nothing(talk):
+def test_system_lines_link_but_have_no_content(talk):
     system = {"type": "system", "uuid": "2", "parentUuid": "1", "sessionId": "s-1", "content": "x"}
     assert texts(talk(user("1", None), system, reply("3", "2"))) == ["user 1", "reply 3"]
 
 
-def test_a_compacted_session_goes_on_behind_the_boundary(talk):
+def test_compacted_session_continues_after_the_boundary(talk):
     boundary = {"type": "system", "uuid": "3", "parentUuid": None, "logicalParentUuid": "2"}
     summary = user("4", "3", "So far: …", isCompactSummary=True)
     lines = [user("1", None), reply("2", "1"), boundary | {"sessionId": "s-1"}, summary]
@@ -117,7 +117,7 @@ def test_a_compacted_session_goes_on_behind_the_boundary(talk):
     assert [turn.spoken for turn in read.turns] == [True, True, False, True]
 
 
-def test_a_parent_that_is_missing_from_the_file_does_not_cut_the_talk(talk):
+def test_missing_parent_does_not_split_the_conversation(talk):
     assert len(talk(user("1", None), reply("2", "1"), reply("4", "3")).turns) == 3
 
 
@@ -126,7 +126,7 @@ def test_lines_without_links_follow_the_file(talk):
     assert texts(talk(*bare)) == ["user 1", "user 2"]
 
 
-def test_side_chains_are_conversations_of_their_own(write):
+def test_side_chains_are_separate_conversations(write):
     log = write(
         user("1", None),
         reply("2", "1", CALL),
@@ -146,7 +146,7 @@ def test_side_chains_are_conversations_of_their_own(write):
     }
 
 
-def test_a_file_may_hold_several_sessions(write):
+def test_file_may_have_several_sessions(write):
     log = write(user("1", None), user("2", None, sessionId="s-2"))
     assert [one.id for one in readers.read(log)] == ["s-1", "s-2"]
 
@@ -168,15 +168,15 @@ def test_repeated_lines_count_once(talk):
         user("2", "1", "<command-name>/clear</command-name>", isMeta=True),
     ],
 )
-def test_what_the_program_writes_in_someones_name_is_not_spoken(talk, aside):
+def test_program_text_in_someones_name_is_not_spoken(talk, aside):
     assert [turn.spoken for turn in talk(user("1", None), aside).turns] == [True, False]
 
 
-def test_parents_in_a_circle_end_somewhere(talk):
+def test_cyclic_parents_terminate(talk):
     assert len(talk(user("1", "2"), reply("2", "1")).turns) == 2
 
 
-def test_a_file_of_notes_holds_no_conversations(reason):
+def test_file_of_notes_has_no_conversations(reason):
     assert reason(*NOTES) == "has no conversations"
 
 

@@ -39,6 +39,6 @@ def test_tests_that_repeat_the_conversation_are_joined_without_repeating_it(talk
     assert [turn.text for turn in read.turns] == ["Hi", "Yes?", "Bye", "Bye."]
 
 
-def test_a_question_that_is_asked_twice_is_there_twice(talk):
+def test_repeated_question_is_kept_twice(talk):
     read = talk(promptfoo_test(["Hi"], "Yes?"), promptfoo_test(["Hi"], "Yes?"))
     assert [turn.text for turn in read.turns] == ["Hi", "Yes?"] * 2

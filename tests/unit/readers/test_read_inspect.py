@@ -124,14 +124,14 @@ def test_an_unfinished_log_has_its_header_in_the_journal(reading):
     assert reading(packed(members))[0].metadata["model"] == "mock/one"
 
 
-def test_samples_come_in_counting_order(reading):
+def test_samples_are_in_natural_order(reading):
     names = [f"samples/{n}_epoch_1.json" for n in (10, 2, 1)]
     samples = {name: SAMPLE | {"id": int(name[8:].split("_")[0])} for name in names}
     found = reading(packed({"header.json": RUN} | samples))
     assert [one.metadata["sample"] for one in found] == ["1", "2", "10"]
 
 
-def test_long_texts_come_back_from_the_attachments(reading):
+def test_attachments_are_restored(reading):
     sample = SAMPLE | {
         "messages": [
             {"role": "user", "content": "attachment://aa"},
@@ -143,13 +143,13 @@ def test_long_texts_come_back_from_the_attachments(reading):
     assert [turn.text for turn in read.turns] == ["A long text.", "Another."]
 
 
-def test_a_sample_without_an_id_is_called_after_its_file(reading):
+def test_sample_without_an_id_is_named_after_its_file(reading):
     sample = {key: SAMPLE[key] for key in ("messages",)}
     (read,) = reading(packed({"header.json": RUN, "samples/1_epoch_1.json": sample}))
     assert read.id == "run#samples/1_epoch_1.json"
 
 
-def test_an_archive_packed_once_more_is_read(write):
+def test_compressed_archive_is_read(write):
     content = gzip.compress(packed({"header.json": RUN, "samples/1_epoch_1.json": SAMPLE}))
     assert len(list(readers.read(write(content, name="run.eval.gz")))) == 1
 
@@ -170,18 +170,18 @@ def test_a_bad_sample_is_named_and_the_others_are_read(reading):
     ]
 
 
-def test_chunked_samples_are_refused_by_name(reading):
+def test_chunked_samples_are_rejected_by_name(reading):
     members = {"header.json": RUN, "samples/1_epoch_1/sample.json": {"message_refs": [[0, 3]]}}
     with pytest.raises(LogError, match=r"1_epoch_1/sample\.json: is stored in chunks"):
         reading(packed(members))
 
 
-def test_a_zip_of_something_else_is_no_log(reading):
+def test_other_zip_archive_is_not_a_log(reading):
     with pytest.raises(LogError, match="not an Inspect log"):
         reading(packed({"readme.txt": b"Hi"}))
 
 
-def test_an_archive_without_samples_holds_no_conversations(reading):
+def test_archive_without_samples_has_no_conversations(reading):
     with pytest.raises(LogError, match="has no conversations"):
         reading(packed({"header.json": RUN}))
 
@@ -191,7 +191,7 @@ def test_a_json_log_without_samples_says_so(reason):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_cut_archive_is_an_error(reading, method):
+def test_truncated_archive_is_an_error(reading, method):
     content = packed({"header.json": RUN, "samples/1_epoch_1.json": SAMPLE}, method)
     with pytest.raises(LogError, match="damaged or truncated"):
         reading(content[:-40])
@@ -205,13 +205,13 @@ def test_a_changed_byte_in_a_sample_is_an_error(reading, method):
         reading(bytes(content))
 
 
-def test_a_member_that_claims_too_much_is_refused(reading, monkeypatch):
+def test_member_with_a_too_large_declared_size_is_rejected(reading, monkeypatch):
     monkeypatch.setattr(streams, "MAX_MEMBER", 500)
     with pytest.raises(LogError, match=r"samples/1_epoch_1\.json: is larger than"):
         reading(packed({"header.json": RUN, "samples/1_epoch_1.json": SAMPLE}))
 
 
-def test_a_member_that_unpacks_to_more_than_it_claims_is_refused(reading):
+def test_member_larger_than_its_declared_size_is_rejected(reading):
     content = packed({"header.json": RUN, "samples/1_epoch_1.json": SAMPLE}, streams.ZSTD)
     size = struct.pack("<I", len(json.dumps(SAMPLE)))
     assert content.count(size) == 2
@@ -219,7 +219,7 @@ def test_a_member_that_unpacks_to_more_than_it_claims_is_refused(reading):
         reading(content.replace(size, struct.pack("<I", 100)))
 
 
-def test_a_zstd_member_of_the_right_length_with_another_text_is_refused(reading):
+def test_zstd_member_with_a_wrong_checksum_is_rejected(reading):
     content = packed({"header.json": RUN, "samples/1_epoch_1.json": SAMPLE}, streams.ZSTD)
     checksum = struct.pack("<I", zlib.crc32(json.dumps(SAMPLE).encode()))
     assert content.count(checksum) == 2
@@ -227,19 +227,19 @@ def test_a_zstd_member_of_the_right_length_with_another_text_is_refused(reading)
         reading(content.replace(checksum, struct.pack("<I", 1)))
 
 
-def test_a_member_that_claims_to_be_packed_into_too_much_is_refused(reading):
+def test_member_with_a_too_large_compressed_size_is_rejected(reading):
     content = packed({"header.json": RUN, "samples/1_epoch_1.json": SAMPLE}, zipfile.ZIP_STORED)
     size = struct.pack("<I", len(json.dumps(SAMPLE)))
     with pytest.raises(LogError, match="is larger than"):
         reading(content.replace(size + size, struct.pack("<I", (1 << 32) - 2) + size))
 
 
-def test_other_zip_methods_are_refused_by_number(reading):
+def test_unsupported_zip_methods_are_rejected_by_number(reading):
     content = packed({"header.json": RUN}, zipfile.ZIP_BZIP2)
     with pytest.raises(LogError, match="unsupported zip method 12"):
         reading(content)
 
 
-def test_another_format_never_comes_in_a_zip(reading):
+def test_zip_archive_is_rejected_for_other_formats(reading):
     with pytest.raises(LogError, match="zip archive"):
         reading(packed({"header.json": RUN}), format="plain")

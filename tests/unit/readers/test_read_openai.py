@@ -18,7 +18,7 @@ CHAT = [said("system", "Be kind."), said("user", "Hi."), said("assistant", "Hell
 @pytest.mark.parametrize(
     "shape", [{"messages": CHAT}, CHAT, {"traj": CHAT}, {"body": {"messages": CHAT}}]
 )
-def test_messages_may_stand_in_many_places(talk, shape):
+def test_messages_are_found_in_every_known_place(talk, shape):
     turns = talk(shape).turns
     assert [turn.text for turn in turns] == ["Be kind.", "Hi.", "Hello!"]
     assert [turn.role for turn in turns] == ["system", "user", "assistant"]
@@ -69,7 +69,7 @@ def test_tools_and_instructions_are_not_spoken(talk, call):
     assert not talk({"messages": [call]}).turns[0].spoken
 
 
-def test_text_beside_a_tool_call_is_spoken(talk):
+def test_text_with_a_tool_call_is_spoken(talk):
     turn = talk({"messages": [said("assistant", "I'll look.", tool_calls=CALL)]}).turns[0]
     assert (turn.text, turn.spoken) == ("I'll look.", True)
 
@@ -138,7 +138,7 @@ def test_a_wrong_type_names_its_place(reason, line, expected):
 def test_tau_bench_sessions_are_chats_with_silent_tools(request):
     log = request.config.rootpath / "../shared/data/tau-bench/gpt-4o-airline.json"
     if not log.exists():
-        pytest.skip("the tau-bench data is not beside the project")
+        pytest.skip("the tau-bench data is not next to the project")
     sessions = list(readers.read(log))
     assert len(sessions) == 200
     assert {choose_turns(session)[1] for session in sessions} == {"assistant turns (chat)"}

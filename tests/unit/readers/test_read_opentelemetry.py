@@ -48,7 +48,7 @@ def texts(trajectory: Any) -> list[str]:
 CALLS = (call(1, [ASKED], SAID), call(2, [ASKED, SAID, AGAIN], ENDED))
 
 
-def test_the_last_span_of_a_chain_holds_the_conversation_in_whatever_order_they_come(talk):
+def test_last_span_of_a_chain_is_the_conversation_in_any_file_order(talk):
     for spans in (CALLS, CALLS[::-1]):
         assert texts(talk(batch(*spans))) == ["Hi.", "Hello.", "Bye.", "So long."]
 
@@ -64,7 +64,7 @@ def test_messages_may_be_typed_values_instead_of_json(talk):
     assert texts(talk(batch(span(1, told)))) == ["Hi.", "Hello."]
 
 
-def test_a_span_around_calls_does_not_say_everything_again(talk):
+def test_span_around_calls_adds_no_messages(talk):
     """Or a healthy conversation would look as if it repeated itself."""
     around = call(0, [ASKED], ENDED, **{"gen_ai.operation.name": "invoke_agent"})
     assert texts(talk(batch(around, *CALLS))) == ["Hi.", "Hello.", "Bye.", "So long."]
@@ -74,7 +74,7 @@ def test_a_span_around_calls_does_not_say_everything_again(talk):
     assert texts(talk(batch(around, *spans))) == ["Hi.", "Hello.", "Bye.", "So long."]
 
 
-def test_a_span_around_calls_counts_where_no_call_was_recorded(talk):
+def test_span_around_calls_counts_if_no_call_was_recorded(talk):
     around = call(0, [ASKED], ENDED, **{"gen_ai.operation.name": "invoke_agent"})
     assert texts(talk(batch(around))) == ["Hi.", "So long."]
 
@@ -86,7 +86,7 @@ def test_calls_of_one_conversation_are_joined_where_the_server_keeps_the_history
     assert texts(read) == ["Hi.", "Hello.", "Bye.", "So long."]
 
 
-def test_another_agent_in_the_same_conversation_is_a_conversation_of_its_own(write):
+def test_other_agent_of_a_session_is_a_separate_conversation(write):
     named = {"gen_ai.conversation.id": "c"}
     title = {"gen_ai.system_instructions": json.dumps([{"type": "text", "content": "Name it."}])}
     spans = call(1, [ASKED], SAID, **named), call(2, [AGAIN], ENDED, **named, **title)

