@@ -150,7 +150,7 @@ def test_unknown_model_is_bad_input(command: str) -> None:
     assert str(result.exception) == "unknown model 'litle'; known: little"
 
 
-def test_one_wheel_is_not_taken_for_several_models(
+def test_from_takes_one_model(
     wheel: Path, little: ModelSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(MODELS, "second", little)

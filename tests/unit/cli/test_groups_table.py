@@ -46,7 +46,7 @@ def test_no_number_is_cut_at_any_width(width: int) -> None:
         assert f"({metric.interval.low:.2f}–{metric.interval.high:.2f})" in shown
 
 
-def test_a_wide_terminal_has_each_interval_beside_its_value() -> None:
+def test_wide_terminal_shows_intervals_next_to_values() -> None:
     console = Console(width=100, record=True)
     console.print(groups_table("arm", {"control": measured(8)}, 100))
     [row] = [line for line in console.export_text().splitlines() if "control" in line]

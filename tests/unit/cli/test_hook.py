@@ -24,7 +24,7 @@ def commands(settings: Path) -> list[str]:
     return [run["command"] for name in hooks for each in hooks[name] for run in each["hooks"]]
 
 
-def test_installed_twice_it_is_there_once_and_goes_without_a_trace(chimera, settings: Path) -> None:
+def test_install_is_idempotent_and_uninstall_leaves_no_trace(chimera, settings: Path) -> None:
     assert chimera("hook", "claude-code", "--install").code == 0
     assert len(commands(settings)) == 3
     again = chimera("hook", "claude-code", "--install")
@@ -36,7 +36,7 @@ def test_installed_twice_it_is_there_once_and_goes_without_a_trace(chimera, sett
     assert json.loads(settings.read_text()) == {}
 
 
-def test_what_others_have_set_stays(chimera, settings: Path) -> None:
+def test_other_hooks_are_kept(chimera, settings: Path) -> None:
     settings.parent.mkdir()
     settings.write_text(json.dumps(OTHER))
     chimera("hook", "claude-code", "--install")
@@ -47,7 +47,9 @@ def test_what_others_have_set_stays(chimera, settings: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": [{}]}}'])
-def test_settings_that_are_none_are_refused_and_left(chimera, settings: Path, text: str) -> None:
+def test_invalid_settings_are_rejected_and_left_unchanged(
+    chimera, settings: Path, text: str
+) -> None:
     settings.parent.mkdir()
     settings.write_text(text)
     ran = chimera("hook", "claude-code", "--install")
@@ -56,7 +58,7 @@ def test_settings_that_are_none_are_refused_and_left(chimera, settings: Path, te
     assert settings.read_text() == text
 
 
-def test_what_can_t_be_meant_is_refused(chimera, settings: Path) -> None:
+def test_contradictory_options_are_rejected(chimera, settings: Path) -> None:
     assert chimera("hook", "claude-code", "--install", "--uninstall").code == 2
     ran = chimera("hook", "claude-code", "--install", "--repeats", "Bash")
     assert (ran.code, "--repeats takes TOOL=N, not 'Bash'" in ran.err) == (2, True)

@@ -13,7 +13,7 @@ from chimeralab.cli.main import COMMANDS, SECTIONS, cli
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_listed_command_is_there_and_has_help(name: str) -> None:
+def test_every_listed_command_exists_and_has_help(name: str) -> None:
     command = cli.get_command(click.Context(cli), name)
     assert command is not None
     assert command.help
@@ -21,7 +21,7 @@ def test_every_listed_command_is_there_and_has_help(name: str) -> None:
 
 
 @pytest.mark.weights
-def test_a_terminal_without_unicode_gets_signs_instead_of_a_traceback(tmp_path: Path) -> None:
+def test_output_survives_a_terminal_without_unicode(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text('{"id": "\u00fcber", "turns": ["a \u2013 b", "c", "d", "e", "f", "g"]}', "utf-8")
     code = "from chimeralab.cli.main import main; main()"

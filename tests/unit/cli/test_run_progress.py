@@ -28,7 +28,7 @@ def turn(talk="t", collapsed=None, cost=0.25):
     return TurnStored(talk, 1, "m", 30, cost, 0.1, collapsed)
 
 
-def test_what_earlier_runs_have_done_counts():
+def test_progress_includes_earlier_runs():
     shown = str(tally(STARTED, turn(), turn()))
     assert shown.startswith("1/4 conversations · 14/40 turns · ")
     assert "cost 1 ·" in shown
@@ -39,21 +39,21 @@ def test_a_conversation_counts_as_collapsed_once():
     assert "1 marked as collapsed" in shown
 
 
-def test_nothing_is_said_about_collapse_when_nobody_watches():
+def test_collapse_is_not_shown_without_a_watcher():
     assert "collapsed" not in str(tally(STARTED, turn()))
 
 
-def test_an_unknown_cost_is_not_shown_as_a_number():
+def test_unknown_cost_is_not_shown_as_a_number():
     assert "cost unknown" in str(tally(STARTED, turn(cost=None)))
 
 
-def test_turns_that_will_never_come_are_not_waited_for():
+def test_turns_of_ended_conversations_are_not_expected():
     assert tally(STARTED, turn()).turns_left == 27
     assert tally(STARTED, turn(), TalkEnded("t", "overflow", 4, "too long")).turns_left == 21
     assert tally(STARTED, turn(), TalkEnded("t", "completed", 10, None)).turns_left == 27
 
 
-def test_no_time_is_foretold_before_the_first_turn():
+def test_time_left_needs_a_first_turn():
     assert tally(STARTED).seconds_left is None
 
 
@@ -71,7 +71,7 @@ def test_a_paused_conversation_is_not_ended():
     assert "1 paused" in shown
 
 
-def test_questions_in_forks_count_as_calls():
+def test_calls_in_forks_are_counted():
     row: Any = SimpleNamespace(arm="sham", asked=3)
     trials: Any = SimpleNamespace(add=lambda _: None, arms={})
     shown = RunProgress(trials=trials)

@@ -19,7 +19,7 @@ from chimeralab.trial.stressors import Conformity
 ARMS = {"control": Arm({}), "crowd": Arm({"conformity": Conformity()})}
 
 
-def test_live_metrics_by_arm_are_those_of_the_whole_log():
+def test_live_metrics_by_arm_match_the_complete_log():
     monitor, logs = TrialMonitor(), {name: [] for name in ARMS}
     answer = PhantomSubject(PhantomSubjectSettings()).answer
     for seed in (1, 2):
@@ -60,7 +60,7 @@ def test_last_display_includes_what_came_after_the_previous_table(monkeypatch):
     assert "late" in screen.getvalue()
 
 
-def test_arms_of_long_names_are_told_apart_on_a_narrow_terminal():
+def test_long_arm_names_are_not_cut_on_a_narrow_terminal():
     monitor = TrialMonitor()
     for last in ("conformity", "corrupted-memory"):
         for row in scored(f"amnesia+infallibility+{last}"):

@@ -47,7 +47,7 @@ def test_one_prompt_alone_has_no_interval() -> None:
     assert counts.sentence(FACT).endswith(" 20 of 40 conversations collapsed (50.0 %).")
 
 
-def test_loops_are_counted_among_those_that_were_judged_for_loops() -> None:
+def test_loop_share_is_of_conversations_judged_for_loops() -> None:
     counts = VerdictCounts()
     for talk in (LOOPING, replace(FREE, looping=False), replace(FREE, looping=None)):
         counts.add(talk, None)

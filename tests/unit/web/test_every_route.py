@@ -38,7 +38,7 @@ FILLED = {
 # What rating may write into; nothing of what was said or judged is among them.
 RATING = {"packets", "invitations", "drafts", "raters", "ratings", "adjudications", "samples"}
 # The chain follows every write; `study` holds notes by name.
-BESIDE = {"chain", "study", "sqlite_sequence"}
+BOOKKEEPING = {"chain", "study", "sqlite_sequence"}
 
 
 class Everything:
@@ -81,13 +81,13 @@ def everything(
     made.site.close()
 
 
-def test_there_are_addresses_to_attack(everything: Everything) -> None:
+def test_routes_are_found(everything: Everything) -> None:
     found = {path for _, path in everything.addresses()}
     assert {"/", "/logs/events", "/study/1/events", "/rate/1", "/static/ratings"} <= found
     assert len(found) > 20
 
 
-def test_no_address_answers_a_stranger(everything: Everything) -> None:
+def test_no_route_answers_without_a_token(everything: Everything) -> None:
     stranger = everything.client(follow_redirects=False)
     for method, path in everything.addresses():
         answer = stranger.request(method, path, headers=WRITE)
@@ -96,7 +96,7 @@ def test_no_address_answers_a_stranger(everything: Everything) -> None:
         assert answer.headers["content-security-policy"] == POLICY
 
 
-def test_a_raters_link_opens_nothing_but_rating(everything: Everything) -> None:
+def test_rater_link_opens_rating_routes_only(everything: Everything) -> None:
     ann = rater(everything.safety, everything.owner(), "ann")
     for method, path in everything.addresses():
         if not path.startswith(("/rate", "/static/")):
@@ -107,7 +107,7 @@ def test_a_raters_link_opens_nothing_but_rating(everything: Everything) -> None:
         assert "rated by people" not in ann.get(path).text
 
 
-def test_every_answer_carries_the_headers(everything: Everything) -> None:
+def test_every_response_has_the_security_headers(everything: Everything) -> None:
     owner = everything.owner()
     asked = [each for each in everything.addresses() if not each[1].endswith("/events")]
     for method, path in [*asked, ("GET", "/no/such/page"), ("PUT", "/logs"), ("PATCH", "/rate/1")]:
@@ -161,7 +161,7 @@ def test_pages_write_ratings_and_samples_and_nothing_else(make_study: MakeStudy)
         post(bob, "/rate/hand-in")
         after = contents(study)
         changed = {name for name, rows in after.items() if rows != before.get(name)}
-        assert changed - BESIDE <= RATING
+        assert changed - BOOKKEEPING <= RATING
         assert {"ratings", "drafts"} <= changed
         notes = [row for row in after["study"] if row not in before["study"]]
         assert [row[0] for row in notes if not str(row[0]).startswith(RETESTS)] == []

@@ -35,14 +35,14 @@ def scanner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogScanner]:
     scanner.close()
 
 
-def test_a_page_at_a_time(scanner: LogScanner) -> None:
+def test_table_is_paginated(scanner: LogScanner) -> None:
     (first, total), (last, _) = scanner.index.find(Query()), scanner.index.find(Query(page=3))
     assert (total, pages_of(total), len(first), len(last)) == (121, 3, 50, 21)
     assert scanner.index.find(Query(page=999))[0] == last
     assert [row.key for row in first] == list(range(1, 51))
 
 
-def test_every_order_is_an_order(scanner: LogScanner) -> None:
+def test_table_is_sorted_by_each_column(scanner: LogScanner) -> None:
     by_share, _ = scanner.index.find(Query(sort="share", descending=True))
     shares = [row.share for row in by_share]
     known = [share for share in shares if share is not None]
@@ -51,7 +51,7 @@ def test_every_order_is_an_order(scanner: LogScanner) -> None:
     assert ids == sorted(ids)
 
 
-def test_filters_add_up(scanner: LogScanner) -> None:
+def test_filters_are_combined(scanner: LogScanner) -> None:
     assert scanner.index.find(Query(kind="loop"))[1] == 40
     assert scanner.index.find(Query(kind="loop", fields={"model": "m0"}))[1] == 20
     [seventh], _ = scanner.index.find(Query(fields={"seed": "7"}))
@@ -63,24 +63,24 @@ def test_filters_add_up(scanner: LogScanner) -> None:
     ("search", "total"),
     [("lantern", 1), ("thing about trains", 79), ("nowhere", 0), ('"', 0), ("a OR b NEAR(", 0)],
 )
-def test_search_finds_words_and_takes_every_sign_as_one(
+def test_search_treats_special_characters_literally(
     scanner: LogScanner, search: str, total: int
 ) -> None:
     assert scanner.index.find(Query(search=search))[1] == total
 
 
 @pytest.mark.parametrize("hostile", ["'; DROP TABLE conversations; --", "x' OR '1'='1", "*", "%"])
-def test_nothing_that_is_asked_is_taken_for_sql(scanner: LogScanner, hostile: str) -> None:
+def test_queries_are_not_injectable(scanner: LogScanner, hostile: str) -> None:
     scanner.index.find(Query(hostile, hostile, {hostile: hostile}, hostile, page=1))
     assert scanner.index.find(Query())[1] == 121
 
 
-def test_what_cannot_be_read_is_noted_and_the_rest_goes_on(scanner: LogScanner) -> None:
+def test_unreadable_entries_are_noted_and_skipped(scanner: LogScanner) -> None:
     assert len(scanner.notes) == 1
     assert "talks.jsonl" in scanner.notes[0]
 
 
-def test_a_conversation_comes_back_as_it_was_read(scanner: LogScanner) -> None:
+def test_conversation_round_trips_through_the_index(scanner: LogScanner) -> None:
     kept = scanner.index.get(8)
     assert kept is not None
     trajectory, detection = kept
@@ -91,7 +91,7 @@ def test_a_conversation_comes_back_as_it_was_read(scanner: LogScanner) -> None:
     assert scanner.index.get(9_999) is None
 
 
-def test_the_database_goes_with_the_server(tmp_path: Path) -> None:
+def test_index_is_deleted_when_the_server_stops(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"id": "a", "turns": ["Hi."]}\n')
     scanner = LogScanner([str(tmp_path)])
     scanner.start()
@@ -124,7 +124,7 @@ def test_pictures_of_a_conversation_are_svg(owner: TestClient) -> None:
 @pytest.mark.parametrize(
     "odd", ["page=-1", "page=x", "page=99999999999999", "sort=id;drop", "where==", "kind=%00"]
 )
-def test_an_odd_address_is_answered(owner: TestClient, odd: str) -> None:
+def test_odd_addresses_are_answered(owner: TestClient, odd: str) -> None:
     assert owner.get(f"/logs?{odd}").status_code == 200
 
 
@@ -145,7 +145,7 @@ def test_any_field_of_a_log_can_be_filtered_by(owner: TestClient) -> None:
     assert rows(owner.get("/logs?where=condition+%3D+nowhere").text) == []
 
 
-def test_the_way_back_and_the_neighbours_are_those_of_the_table(owner: TestClient) -> None:
+def test_conversation_links_to_its_neighbours_in_the_table(owner: TestClient) -> None:
     table = owner.get("/logs?kind=loop&sort=share&order=down").text
     assert len(rows(table)) > 2
     first, second, third = rows(table)[:3]
@@ -161,7 +161,7 @@ def test_the_way_back_and_the_neighbours_are_those_of_the_table(owner: TestClien
     assert f"<bdi>{third}</bdi></h1>" in owner.get(trail["n"]).text
 
 
-def test_a_conversation_outside_of_the_table_has_the_neighbours_of_its_log(
+def test_conversation_outside_the_table_links_to_neighbours_in_its_log(
     scanner: LogScanner,
 ) -> None:
     # talk-001, the second one, does not loop.
@@ -170,7 +170,7 @@ def test_a_conversation_outside_of_the_table_has_the_neighbours_of_its_log(
     assert scanner.index.place(100, Query())[2] == 2
 
 
-def test_a_table_that_was_opened_too_early_is_told_to_load_again(tmp_path: Path) -> None:
+def test_table_opened_too_early_is_reloaded(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"id": "a", "turns": ["Hi."]}\n')
     site = Site([str(tmp_path)])
     safety = SecurityMiddleware(

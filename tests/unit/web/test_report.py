@@ -20,7 +20,7 @@ from tests.unit.web.test_study import client_of
 
 @pytest.fixture
 def reported(make_study: MakeStudy) -> Path:
-    """A study with its report, and a secret beside it."""
+    """A study with its report, and a secret next to it."""
     study = make_study(PEOPLE_RATED, steps=(*DRAWN, "report"))
     assert (study.path / FOLDER / PAGE).is_file()
     (study.path / "secret.csv").write_text("the secret", encoding="utf-8")
@@ -33,9 +33,7 @@ def owner(reported: Path) -> Iterator[TestClient]:
         yield client
 
 
-def test_the_report_is_a_link_away_and_is_served_as_it_was_written(
-    owner: TestClient, reported: Path
-) -> None:
+def test_report_is_linked_and_served_unchanged(owner: TestClient, reported: Path) -> None:
     assert 'href="/study/1/report"' in owner.get("/study/1").text
     assert f'href="/study/1/report/{PAGE}"' in owner.get("/study/1/report").text
     answer = owner.get(f"/study/1/report/{PAGE}")
@@ -43,9 +41,7 @@ def test_the_report_is_a_link_away_and_is_served_as_it_was_written(
     assert answer.headers["content-type"].startswith("text/html")
 
 
-def test_everything_that_comes_with_it_is_listed_and_served(
-    owner: TestClient, reported: Path
-) -> None:
+def test_report_files_are_listed_and_served(owner: TestClient, reported: Path) -> None:
     folder = reported / FOLDER
     written = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert {"numbers.json", "numbers.tex"} < written
@@ -55,7 +51,7 @@ def test_everything_that_comes_with_it_is_listed_and_served(
         assert owner.get(f"/study/1/report/{place}").content == (folder / place).read_bytes()
 
 
-def test_its_policy_lets_styles_through_and_no_script(owner: TestClient) -> None:
+def test_report_policy_allows_styles_but_no_scripts(owner: TestClient) -> None:
     headers = owner.get(f"/study/1/report/{PAGE}").headers
     assert headers.get_list("content-security-policy") == [POLICY]
     assert "script" not in POLICY
@@ -93,7 +89,7 @@ def asked_raw(client: TestClient, address: str) -> int:
     return int(heard[0]["status"])
 
 
-def test_a_raw_address_arrives(owner: TestClient) -> None:
+def test_client_sends_addresses_unnormalised(owner: TestClient) -> None:
     assert asked_raw(owner, f"/study/1/report/{PAGE}") == 200
 
 
@@ -118,11 +114,11 @@ def test_a_raw_address_arrives(owner: TestClient) -> None:
         "~/secret.csv",
     ],
 )
-def test_no_address_leads_out_of_the_folder(owner: TestClient, place: str) -> None:
+def test_no_address_escapes_the_report_folder(owner: TestClient, place: str) -> None:
     assert asked_raw(owner, f"/study/1/report/{place}") == 404
 
 
-def test_a_link_in_the_folder_is_not_followed(reported: Path) -> None:
+def test_symbolic_links_are_not_followed(reported: Path) -> None:
     study = reported
     (study / FOLDER / "leak.csv").symlink_to(study / "secret.csv")
     (study / FOLDER / "out").symlink_to(study, target_is_directory=True)
@@ -136,7 +132,7 @@ def test_a_link_in_the_folder_is_not_followed(reported: Path) -> None:
         assert client.get(f"/study/1/report/{PAGE}").status_code == 404
 
 
-def test_files_of_no_known_kind_stay_where_they_are(reported: Path) -> None:
+def test_other_files_in_the_report_folder_are_not_served(reported: Path) -> None:
     study = reported
     (study / FOLDER / "planted.js").write_text("alert(1)", encoding="utf-8")
     with client_of(study) as client:
@@ -144,14 +140,14 @@ def test_files_of_no_known_kind_stay_where_they_are(reported: Path) -> None:
         assert "planted" not in client.get("/study/1/report").text
 
 
-def test_without_a_report_the_page_says_how_it_is_made(make_study: MakeStudy) -> None:
+def test_page_explains_how_to_write_a_missing_report(make_study: MakeStudy) -> None:
     study = make_study(PEOPLE_RATED, steps=DRAWN).path
     with client_of(study) as client:
         assert f"chimera report {study}" in client.get("/study/1/report").text
         assert client.get(f"/study/1/report/{PAGE}").status_code == 404
 
 
-def test_who_has_no_token_sees_no_report(owner: TestClient) -> None:
+def test_report_needs_a_token(owner: TestClient) -> None:
     owner.cookies.clear()
     assert owner.get(f"/study/1/report/{PAGE}").status_code == 403
     owner.cookies.set(f"chimera-{PORT}", TOKEN + "x")

@@ -23,19 +23,19 @@ ADDRESSES = ("/", "/logs", "/logs/1", "/logs/events", "/static/page.css", "/nowh
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_without_a_token_there_is_nothing_to_see(stranger: TestClient, address: str) -> None:
+def test_request_without_a_token_is_rejected(stranger: TestClient, address: str) -> None:
     answer = stranger.get(address)
     assert answer.status_code == 403
     assert "Conversations" not in answer.text
 
 
 @pytest.mark.parametrize("token", ["", "x", TOKEN[:-1], TOKEN + "x", "é", "a" * 10_000, "%00"])
-def test_a_wrong_token_is_no_token(stranger: TestClient, token: str) -> None:
+def test_wrong_token_is_rejected(stranger: TestClient, token: str) -> None:
     assert stranger.get("/", params={"token": token}).status_code == 403
     assert stranger.get("/", headers={"cookie": f"chimera-{PORT}={token!a}"}).status_code == 403
 
 
-def test_the_token_becomes_a_cookie_that_scripts_and_other_sites_do_not_get(
+def test_token_becomes_an_http_only_same_site_cookie(
     stranger: TestClient,
 ) -> None:
     answer = stranger.get(f"/?token={TOKEN}")
@@ -46,7 +46,7 @@ def test_the_token_becomes_a_cookie_that_scripts_and_other_sites_do_not_get(
     assert stranger.get("/logs").status_code == 200
 
 
-def test_a_wrong_token_sets_no_cookie(stranger: TestClient) -> None:
+def test_wrong_token_sets_no_cookie(stranger: TestClient) -> None:
     assert "set-cookie" not in stranger.get("/?token=wrong").headers
 
 
@@ -66,7 +66,7 @@ def test_a_wrong_token_sets_no_cookie(stranger: TestClient) -> None:
         "",
     ],
 )
-def test_a_domain_that_points_here_gets_nothing(owner: TestClient, host: str) -> None:
+def test_dns_rebinding_is_rejected(owner: TestClient, host: str) -> None:
     answer = owner.get("/", headers={"host": host})
     assert answer.status_code == 421
     assert answer.headers["content-security-policy"] == POLICY
@@ -74,14 +74,14 @@ def test_a_domain_that_points_here_gets_nothing(owner: TestClient, host: str) ->
 
 
 @pytest.mark.parametrize("host", [f"localhost:{PORT}", f"127.0.0.1:{PORT}", f"[::1]:{PORT}"])
-def test_every_name_of_loopback_is_ours(host: str) -> None:
+def test_all_loopback_names_are_allowed(host: str) -> None:
     assert AllowedHosts("127.0.0.1", PORT).allows(host)
 
 
 @pytest.mark.parametrize(
     ("host", "ours"), [("10.0.0.7", True), ("box", True), ("evil.example", False)]
 )
-def test_beyond_loopback_only_numbers_and_own_names_are_ours(host: str, ours: bool) -> None:
+def test_beyond_loopback_only_addresses_and_own_names_are_allowed(host: str, ours: bool) -> None:
     names = AllowedHosts("0.0.0.0", PORT)
     names.own = {"box"}
     assert names.allows(f"{host}:{PORT}") is ours
@@ -89,7 +89,7 @@ def test_beyond_loopback_only_numbers_and_own_names_are_ours(host: str, ours: bo
 
 @pytest.mark.parametrize("address", [*ADDRESSES, "/broken"])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS"])
-def test_every_response_carries_the_policy(
+def test_every_response_has_the_policy(
     owner: TestClient, stranger: TestClient, address: str, method: str
 ) -> None:
     if address == "/logs/events" and method == "GET":
@@ -101,7 +101,7 @@ def test_every_response_carries_the_policy(
         assert answer.headers["referrer-policy"] == "same-origin"
 
 
-def test_the_policy_lets_no_inline_script_run_and_nothing_leave() -> None:
+def test_policy_forbids_inline_scripts_and_other_servers() -> None:
     assert "unsafe" not in POLICY
     assert "http:" not in POLICY
     assert "*" not in POLICY
@@ -128,7 +128,7 @@ def small_app(visitor: Visitor | None = None) -> TestClient:
     return client
 
 
-def test_an_error_of_ours_tells_nothing_and_carries_the_policy() -> None:
+def test_internal_error_reveals_nothing_and_has_the_policy() -> None:
     answer = small_app().get("/fail")
     assert answer.status_code == 500
     assert "secret" not in answer.text
@@ -139,17 +139,17 @@ def test_an_error_of_ours_tells_nothing_and_carries_the_policy() -> None:
     "origin",
     [None, "null", "http://evil.example", f"https://127.0.0.1:{PORT}", "http://127.0.0.1:9999"],
 )
-def test_no_other_page_can_write(origin: str | None) -> None:
+def test_writes_from_other_sites_are_rejected(origin: str | None) -> None:
     headers = {"origin": origin} if origin else {}
     assert small_app().post("/rate/take", content=b"x", headers=headers).status_code == 403
 
 
-def test_our_own_page_can_write() -> None:
+def test_writes_from_own_pages_are_accepted() -> None:
     answer = small_app().post("/rate/take", content=b"xyz", headers={"origin": OWN})
     assert answer.text == "3"
 
 
-def test_a_huge_body_is_refused_whatever_it_says_of_its_length() -> None:
+def test_huge_body_is_rejected_whatever_its_declared_length() -> None:
     client, own = small_app(), {"origin": OWN}
     answer = client.post("/rate/take", content=b"x" * (MAX_BODY + 1), headers=own)
     assert answer.status_code == 413
@@ -160,7 +160,7 @@ def test_a_huge_body_is_refused_whatever_it_says_of_its_length() -> None:
     assert client.post("/rate/take", content=b"x", headers=lengths).status_code == 413
 
 
-def test_a_rater_can_do_nothing_but_rate() -> None:
+def test_rater_can_only_rate() -> None:
     rater = Visitor("rater", ("/rate/", "/static/"), study=1, token="Ann")
     client = small_app(rater)
     assert client.get("/fail").status_code == 403
@@ -168,7 +168,7 @@ def test_a_rater_can_do_nothing_but_rate() -> None:
     assert client.post("/rate/take", headers={"origin": OWN}).status_code == 200
 
 
-def test_a_websocket_is_never_opened(safety: SecurityMiddleware) -> None:
+def test_websockets_are_rejected(safety: SecurityMiddleware) -> None:
     client = TestClient(safety, base_url=OWN)
     with pytest.raises(WebSocketDisconnect) as refused, client.websocket_connect("/"):
         pass
@@ -184,6 +184,6 @@ def test_only_style_sheets_and_scripts_are_served(owner: TestClient, name: str) 
     assert "SecurityMiddleware" not in answer.text
 
 
-def test_tokens_are_long_and_never_the_same() -> None:
+def test_tokens_are_long_and_unique() -> None:
     assert len({new_token() for _ in range(100)}) == 100
     assert len(new_token()) >= 43

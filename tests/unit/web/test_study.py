@@ -88,7 +88,7 @@ def watches_of(client: TestClient) -> list[StudyWatch]:
     return site.studies
 
 
-def test_the_grid_is_there_before_anything_is_run(watched: tuple[Study, StudyWatch]) -> None:
+def test_grid_is_shown_before_the_first_run(watched: tuple[Study, StudyWatch]) -> None:
     study, watch = watched
     assert {cell.id for cell in watch.cells.values()} == {talk.id for talk in study.talks}
     assert {cell.state for cell in watch.cells.values()} == {"planned"}
@@ -96,7 +96,7 @@ def test_the_grid_is_there_before_anything_is_run(watched: tuple[Study, StudyWat
     assert watch.run_state()[1] == "not started"
 
 
-def test_the_grid_fills_while_the_study_is_run(watched: tuple[Study, StudyWatch]) -> None:
+def test_grid_fills_during_a_run(watched: tuple[Study, StudyWatch]) -> None:
     study, watch = watched
 
     def look(news: News) -> None:
@@ -113,7 +113,7 @@ def test_the_grid_fills_while_the_study_is_run(watched: tuple[Study, StudyWatch]
     assert watch.figures()["state"] == "complete"
 
 
-def test_the_grid_fills_by_itself_once_the_server_has_started(make_study: MakeStudy) -> None:
+def test_started_server_updates_the_grid(make_study: MakeStudy) -> None:
     study = make_study(LOOPERS, *SMALL, steps=("lock",))
     with client_of(study.path) as client:
         [watch] = watches_of(client)
@@ -125,7 +125,7 @@ def test_the_grid_fills_by_itself_once_the_server_has_started(make_study: MakeSt
         follower.until(lambda: watch.figures()["state"] == "complete")
 
 
-def test_an_open_conversation_is_told_turns_that_came_before_the_first_look_at_the_store(
+def test_open_conversation_gets_turns_stored_before_the_first_poll(
     watched: tuple[Study, StudyWatch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study, watch = watched
@@ -138,7 +138,7 @@ def test_an_open_conversation_is_told_turns_that_came_before_the_first_look_at_t
     assert [len(each["lines"]) for each in told if each["place"] == "turns"] == [14]
 
 
-def test_a_server_that_is_started_again_shows_the_same(watched: tuple[Study, StudyWatch]) -> None:
+def test_restarted_server_shows_the_same(watched: tuple[Study, StudyWatch]) -> None:
     study, watch = watched
     pipeline.run(study, RunOptions(watch=False))
     watch.poll()
@@ -150,7 +150,7 @@ def test_a_server_that_is_started_again_shows_the_same(watched: tuple[Study, Stu
     assert again.cells == watch.cells
 
 
-def test_a_failed_attempt_is_told_with_its_reason(make_study: MakeStudy) -> None:
+def test_failed_attempts_are_shown_with_their_reasons(make_study: MakeStudy) -> None:
     study = make_study(LOOPERS, *SMALL, *phantoms("fail_turns = [3]\nfail_times = 99"))
     watch = StudyWatch(1, study.path)
     watch.open()
@@ -164,7 +164,7 @@ def test_a_failed_attempt_is_told_with_its_reason(make_study: MakeStudy) -> None
     assert "turn 3" in newest["head"]
 
 
-def test_the_metrics_of_a_trial_come_with_intervals_and_events(make_study: MakeStudy) -> None:
+def test_trial_page_shows_metrics_with_intervals_and_events(make_study: MakeStudy) -> None:
     study = make_study(AMNESIA, steps=("run",))
     client = client_of(study.path)
     [watch] = watches_of(client)
@@ -177,7 +177,7 @@ def test_the_metrics_of_a_trial_come_with_intervals_and_events(make_study: MakeS
     assert 'id="event-1"' in page or "amnesia</p>" in page
 
 
-def test_a_finished_session_shows_what_was_asked_and_what_was_done(make_study: MakeStudy) -> None:
+def test_finished_session_shows_questions_and_stressors(make_study: MakeStudy) -> None:
     study = make_study(AMNESIA)
     client = client_of(study.path)
     [watch] = watches_of(client)
@@ -193,7 +193,7 @@ def test_a_finished_session_shows_what_was_asked_and_what_was_done(make_study: M
     assert any('class="disturbed"' in page for page in pages)
 
 
-def test_events_and_metrics_of_a_trial_are_told_while_it_runs(
+def test_trial_events_and_metrics_are_streamed(
     make_study: MakeStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = make_study(AMNESIA)
@@ -208,7 +208,7 @@ def test_events_and_metrics_of_a_trial_are_told_while_it_runs(
     assert any(line["head"].endswith(": amnesia") for line in lines)
 
 
-def test_hostile_words_of_a_study_stay_words(watched: tuple[Study, StudyWatch]) -> None:
+def test_hostile_text_of_a_study_stays_text(watched: tuple[Study, StudyWatch]) -> None:
     study, _ = watched
     pipeline.run(study, RunOptions(watch=False))
     client = client_of(study.path)
@@ -244,7 +244,7 @@ def say(store: Store, talk: Talk, turn: int, cost: float | None) -> None:
     store.add_turn(attempt, talk, said, Answer("answered", None, reply, cost, 0.1))
 
 
-def test_tokens_cost_and_time_left_are_those_of_the_store(tmp_path: Path) -> None:
+def test_tokens_cost_and_time_left_come_from_the_store(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(PRICED, encoding="utf-8")
     study = Study(tmp_path)
     [talk] = study.talks
@@ -282,7 +282,7 @@ def test_tokens_cost_and_time_left_are_those_of_the_store(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("what", ["run", "pause"])
-def test_nothing_is_run_unless_the_server_was_told_so(make_study: MakeStudy, what: str) -> None:
+def test_runs_need_allow_run(make_study: MakeStudy, what: str) -> None:
     study = make_study(LOOPERS, *SMALL, *phantoms(""))
     client = client_of(study.path)
     watches_of(client)[0].open()
@@ -294,8 +294,8 @@ def test_nothing_is_run_unless_the_server_was_told_so(make_study: MakeStudy, wha
 
 
 @pytest.mark.kill
-def test_a_run_is_started_and_paused_from_the_page(make_study: MakeStudy) -> None:
-    # So many turns that nobody waits for the last one.
+def test_run_can_be_started_and_paused_on_the_page(make_study: MakeStudy) -> None:
+    # Too many turns to wait for the last one.
     study = make_study(
         LOOPERS, *SMALL, *phantoms("latency = 0.1"), ("turns = 14", "turns = 10_000")
     )
@@ -313,7 +313,7 @@ def test_a_run_is_started_and_paused_from_the_page(make_study: MakeStudy) -> Non
         assert client.post("/study/1/pause").status_code == 400
 
 
-def test_a_plan_that_needs_code_says_so_on_the_page(make_study: MakeStudy) -> None:
+def test_plan_with_code_is_explained_on_the_page(make_study: MakeStudy) -> None:
     study = make_study(LOOPERS, steps=("lock",))
     client = client_of(study.path, allow_run=True)
     [watch] = watches_of(client)
@@ -324,7 +324,7 @@ def test_a_plan_that_needs_code_says_so_on_the_page(make_study: MakeStudy) -> No
     watch.close()
 
 
-def test_a_run_that_could_not_be_started_says_so_on_the_open_page(make_study: MakeStudy) -> None:
+def test_failed_start_is_shown_on_the_open_page(make_study: MakeStudy) -> None:
     study = make_study(LOOPERS, steps=("lock",))
     client = client_of(study.path, allow_run=True)
     [watch] = watches_of(client)
@@ -338,7 +338,7 @@ def test_a_run_that_could_not_be_started_says_so_on_the_open_page(make_study: Ma
     assert (patches["may-run"]["hidden"], patches["may-pause"]["hidden"]) == (False, True)
 
 
-def test_the_first_page_says_how_each_study_stands(make_study: MakeStudy, tmp_path: Path) -> None:
+def test_home_page_shows_the_state_of_each_study(make_study: MakeStudy, tmp_path: Path) -> None:
     study = make_study(LOOPERS, *SMALL, *phantoms(""), name="fine")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "plan.toml").write_text("[study")
@@ -355,7 +355,7 @@ def test_the_first_page_says_how_each_study_stands(make_study: MakeStudy, tmp_pa
     assert re.search(r"not started; 0 of \d+ conversations", page)
 
 
-def test_a_study_that_could_not_be_opened_is_shown_once_it_can(make_study: MakeStudy) -> None:
+def test_study_appears_once_its_plan_is_fixed(make_study: MakeStudy) -> None:
     study = make_study(LOOPERS)
     with client_of(study.path) as client:
         assert client.get("/study/1").status_code == 409
@@ -364,7 +364,7 @@ def test_a_study_that_could_not_be_opened_is_shown_once_it_can(make_study: MakeS
         follower.until(lambda: client.get("/study/1").status_code == 200)
 
 
-def test_a_plan_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_unreadable_plan_is_named(tmp_path: Path) -> None:
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "plan.toml").write_text("[study]\nnam = 1\n")
     with client_of(tmp_path / "study") as client:
