@@ -92,7 +92,7 @@ def test_own_parts_run_and_are_on_record_under_their_own_names(
     folder = make_study(FILES).path
     checked = chimera("check", folder, "--json")
     assert checked.json["models"][0]["reported_model"] == "parrot-1"
-    assert not any("named in no condition" in advice for advice in checked.json["advice"])
+    assert not any("not used in any condition" in advice for advice in checked.json["advice"])
     assert f"the plan runs the code of {folder / 'own.py'}, sha256 " in checked.err
     assert [chimera(step, folder).code for step in ("lock", "run", "verify")] == [0, 0, 0]
     study = Study(folder)

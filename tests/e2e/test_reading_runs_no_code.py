@@ -191,7 +191,7 @@ def test_verdicts_of_an_own_detector_are_listed_and_computed_again_when_allowed(
     again = stranger("verify", study, "--json", "--allow-code").json
     assert (study / "ran").exists()
     assert not any("not recomputed" in each for each in again["unchecked"])
-    assert "4 verdicts computed again from their texts" in again["checked"]
+    assert "4 verdicts recomputed from their texts" in again["checked"]
 
 
 @pytest.mark.parametrize("seam", ["Stressor", "Measure of a trial"])

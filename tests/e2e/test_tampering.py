@@ -109,7 +109,7 @@ def test_untouched_study_has_no_findings(study: Study) -> None:
     assert verified.deviations == ()
     assert verified.notes == ()
     assert verified.unchecked == ()
-    assert "24 verdicts computed again from their texts" in verified.checked
+    assert "24 verdicts recomputed from their texts" in verified.checked
     assert "the gate, decided again on the stored labels" in verified.checked
 
 
@@ -266,7 +266,7 @@ OF_A_CONVERSATION = ("detections", "ratings", "turns", "attempts")
 
 def test_chain_taken_out_is_found(study: Study) -> None:
     tamper(study, "DROP TABLE chain")
-    assert_found(study, "study.db: its chain was taken out")
+    assert_found(study, "study.db: its chain was removed")
 
 
 def test_record_taken_out_of_the_chain_is_found(study: Study) -> None:
@@ -349,7 +349,7 @@ def test_quick_leaves_out_the_vectors_and_says_so(
     )
     ran = chimera("verify", study.path, "--quick", "--json")
     assert ran.code == 0
-    assert ran.json["unchecked"] == ["24 stored verdicts were not computed again (--quick)"]
+    assert ran.json["unchecked"] == ["24 stored verdicts were not recomputed (--quick)"]
     assert "no mismatch in what was checked" in chimera("verify", study.path, "--quick").out
 
 

@@ -14,7 +14,7 @@ from chimeralab.models.seam import Sampling
 from chimeralab.runner import Prompt, Rules, Speaker, TurnRecord
 from chimeralab.study.folder import plan_talks
 from chimeralab.study.lock import digest, link, list_changes, opening
-from chimeralab.study.plan import About, Condition, Plan, RunTable, make_plan
+from chimeralab.study.plan import Condition, Plan, RunTable, StudyTable, make_plan
 
 names = st.text("abcxyz", min_size=1, max_size=4)
 plain = st.recursive(
@@ -30,7 +30,7 @@ def plans(draw):
     conditions = draw(st.lists(names, min_size=1, max_size=4, unique=True))
     prompts = draw(st.lists(names, min_size=1, max_size=5, unique=True))
     return Plan(
-        study=About("law"),
+        study=StudyTable("law"),
         models={},
         conditions={name: Condition(speakers) for name in conditions},
         conversation=Rules(repeats=draw(st.integers(1, 4))),

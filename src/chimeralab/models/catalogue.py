@@ -1,7 +1,7 @@
-"""The models that a plan can name, each by the settings it takes; `settings.open()` starts one.
+"""The built-in models of a plan and their settings; `settings.open()` starts one.
 
-Models are imported when they are opened: their libraries take half a second and more, and most
-commands ask none.
+Models are imported when they are opened: their libraries are slow to import, and most commands use
+none.
 """
 
 from dataclasses import dataclass, replace
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 Count = Annotated[int, Field(ge=1)]
 Turns = tuple[Count, ...]
 PhantomCourse = Literal["novel", "verbatim", "alternation", "template", "relapse", "script"]
-# How a server is told that only some replies will do: by OpenAI's response_format, vLLM's choice,
-# or llama.cpp's grammar.
+# How a server constrains replies: OpenAI's response_format, vLLM's choice, or llama.cpp's grammar.
 Constraint = Literal["json_schema", "choice", "grammar", "off"]
 
 
@@ -35,9 +34,9 @@ Constraint = Literal["json_schema", "choice", "grammar", "off"]
 class EmbeddedSettings(Record):
     """`use = "embedded"`.
 
-    With `deterministic`, the same seed gives the same text each time, because every question is
-    worked on alone and from the start: many times slower. `cache_gb` is what the prefix cache may
-    take; both sides of each conversation should fit into it.
+    With `deterministic`, the same seed always gives the same text, since requests are neither
+    batched nor cached: many times slower. `cache_gb` is the size of the prefix cache; both sides
+    of each conversation should fit into it.
     """
 
     weights: Literal["smollm2"] = "smollm2"
@@ -55,10 +54,10 @@ class EmbeddedSettings(Record):
 class OpenAISettings(Record):
     """`use = "openai"`. The key is read from the environment variable that `key_env` names.
 
-    `timeout` is in seconds and applies to every try; `max_retries` and the waiting between tries
-    are the SDK's. `concurrency` is how many questions are on their way at once. `constrain` says
-    how the server is held to the options of a question; without it, a JSON schema is tried, and a
-    server that refuses one is asked in words alone.
+    `timeout` is in seconds, for each try; `max_retries` and the backoff are the SDK's.
+    `concurrency` is the number of requests in flight. `constrain` says how replies are constrained
+    to the options of a question; by default a JSON schema is tried, and a server that rejects it
+    gets the options in the prompt alone.
     """
 
     needs_network: ClassVar[bool] = True
@@ -77,8 +76,8 @@ class OpenAISettings(Record):
         url = urlsplit(self.base_url)
         if url.username or url.password or url.query:
             raise InputError(
-                f"base_url holds more than an address at {url.hostname}; take users, passwords and "
-                "queries out: the key is read from the environment variable that key_env names"
+                f"base_url contains a user, password or query at {url.hostname}; remove it: the "
+                "key is read from the environment variable that key_env names"
             )
 
     @property
@@ -93,13 +92,13 @@ class OpenAISettings(Record):
 
 @dataclass(frozen=True, slots=True)
 class InspectSettings(Record):
-    """`use = "inspect"`. Keys are read from the environment, as the provider's page there says.
+    """`use = "inspect"`. Keys are read from the environment, as inspect-ai documents them.
 
-    The options of a question go along as a JSON schema. A provider that refuses one is asked in
-    words alone, and one that ignores it is noted where that shows.
+    The options of a question are sent as a JSON schema. A provider that rejects it gets them in the
+    prompt alone, and replies that ignore it are noted.
 
-    `timeout` is in seconds and applies to every try; retries and the waiting between tries are
-    inspect-ai's, and so is `concurrency`, the number of questions on their way at once.
+    `timeout` is in seconds, for each try; retries and backoff are inspect-ai's, as is
+    `concurrency`, the number of requests in flight.
     """
 
     needs_network: ClassVar[bool] = True
@@ -113,7 +112,7 @@ class InspectSettings(Record):
 
     @property
     def sent_key(self) -> SentKey | None:
-        """The key of the provider, where the plan says to which address it goes."""
+        """The provider's key, if the plan sets the address that it is sent to."""
         provider = self.model.partition("/")[0].upper().replace("-", "_")
         return SentKey(f"{provider}_API_KEY", self.base_url) if self.base_url else None
 
@@ -125,11 +124,11 @@ class InspectSettings(Record):
 
 @dataclass(frozen=True, slots=True)
 class PhantomSettings(Record):
-    """`use = "phantom"`. What it says depends only on `seed`, the conversation and the turn.
+    """`use = "phantom"`. Its replies depend only on `seed`, the conversation and the turn.
 
-    It says something new at every turn until `onset`, then does what `course` says. `relapse`
-    goes round from `onset` to `escape`, is free, and goes round again from `back` on. Turns in
-    `fail_turns` fail `fail_times` times before they are answered.
+    It says something new at every turn until `onset`, then follows `course`. `relapse` loops from
+    `onset` to `escape`, recovers, and loops again from `back` on. Turns in `fail_turns` fail
+    `fail_times` times before they are answered.
     """
 
     course: PhantomCourse = "novel"
@@ -161,7 +160,7 @@ class PhantomSettings(Record):
 
 @dataclass(frozen=True, slots=True)
 class ReplaySettings(Record):
-    """`use = "replay"`. `study` is a folder, seen from the one of the study that replays it.
+    """`use = "replay"`. `study` is a folder, relative to the study that replays it.
 
     Both need the same conditions, prompts and turns.
     """

@@ -1,4 +1,4 @@
-"""The language model that comes with the lab: SmolLM2-135M-Instruct, without any server."""
+"""The built-in language model, SmolLM2-135M-Instruct, in a subprocess."""
 
 import asyncio
 import atexit
@@ -20,7 +20,7 @@ from chimeralab.models.seam import ModelFailure, Reply, Request
 
 
 class EmbeddedModel:
-    """Answers any number of questions at once. The weights are loaded with the first one."""
+    """Answers any number of requests at once. The first one loads the weights."""
 
     def __init__(self, settings: EmbeddedSettings, gguf: Path) -> None:
         self._settings = settings
@@ -52,18 +52,18 @@ class EmbeddedModel:
 
 
 class EngineProcess:
-    """The near end of one engine: hands questions over, and gives each answer to whoever asked.
+    """The client of one engine process.
 
-    When the engine has died, `is_over` is true and every question fails.
+    Once the engine has died, `is_over` is true and every request fails.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        # -P: a file in the working directory must not stand in for a module of the engine
+        # -P: a file in the working directory must not shadow a module.
         command = [sys.executable, "-P", "-m", "chimeralab.models.engine", json.dumps(options)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
         )
-        self._asked: dict[int, Future[dict[str, Any]]] = {}
+        self._pending: dict[int, Future[dict[str, Any]]] = {}
         self._ids = itertools.count()
         self._lock = Lock()
         self.is_over = False
@@ -72,25 +72,25 @@ class EngineProcess:
         atexit.register(self.close)
 
     def ask(self, question: dict[str, Any]) -> Future[dict[str, Any]]:
-        """The answer, once it is there. May be called from any thread."""
+        """Send a question; thread-safe."""
         answer: Future[dict[str, Any]] = Future()
         with self._lock:
             if self.is_over:
                 raise ModelFailure("server", "the embedded engine has been closed")
             number = next(self._ids)
-            self._asked[number] = answer
-            # A broken pipe means that it has died; the listener tells everyone who has asked.
+            self._pending[number] = answer
+            # A broken pipe means that the engine died; the listener fails all open requests.
             with suppress(OSError):
                 print(json.dumps({"id": number, **question}), file=self._process.stdin, flush=True)
         return answer
 
     def close(self) -> None:
-        """End the engine; questions still open fail."""
+        """End the engine; open requests fail."""
         atexit.unregister(self.close)
         self._process.kill()
         self._listener.join()
         for pipe in filter(None, (self._process.stdin, self._process.stdout)):
-            with suppress(OSError):  # what was not written before it died
+            with suppress(OSError):  # unflushed data of a dead engine
                 pipe.close()
 
     def _listen(self) -> None:
@@ -101,7 +101,7 @@ class EngineProcess:
             broken = answer.get("broken")
             if broken is None:
                 with self._lock:
-                    future = self._asked.pop(answer["id"])
+                    future = self._pending.pop(answer["id"])
                 if future.set_running_or_notify_cancel():
                     future.set_result(answer)
         code = self._process.wait()
@@ -110,6 +110,6 @@ class EngineProcess:
         failure: ChimeraError = ModelFailure("server", f"the engine ended (exit code {code})")
         if broken is not None:
             failure = WeightsError(broken)
-        for future in self._asked.values():
+        for future in self._pending.values():
             if future.set_running_or_notify_cancel():
                 future.set_exception(failure)

@@ -1,7 +1,7 @@
-"""The process that runs the embedded model: questions come in by line, all are worked on at once.
+"""The process of the embedded model: a JSON line per question in, one per answer out.
 
-It is a process of its own because a step of the pipeline holds Python's lock for its whole length,
-which would stall every other conversation, the store and the display between two tokens.
+It is a process of its own because each step of the pipeline holds the GIL, which would stall the
+other conversations, the store and the display.
 """
 
 import json
@@ -25,39 +25,39 @@ from chimeralab.core.errors import WeightsError
 
 
 class Engine:
-    """The pipeline and the questions it is working on."""
+    """The pipeline and the questions in progress."""
 
     def __init__(self, gguf: str, cache_gb: int, deterministic: bool) -> None:
         path = Path(gguf)
         self._context_tokens, control_tokens = read_gguf(path)
         config = genai.SchedulerConfig()
         config.cache_size = cache_gb
-        # Cached and fresh attention differ in the last bits, so a cache makes the text depend on
-        # what was asked before.
+        # Cached and fresh attention differ in the last bits, so with a cache the text depends on
+        # earlier questions.
         config.enable_prefix_caching = not deterministic
         self._pipeline = genai.ContinuousBatchingPipeline(path, config, "CPU", {})
         self._tokenizer = self._pipeline.get_tokenizer()
         self._prompt_tokens = PromptTokens(self._tokenizer, control_tokens)
         self._live: dict[int, tuple[Any, int]] = {}  # handle and tokens of the prompt, by id
-        # Neighbours in a batch change the last bits of each other's numbers, and so the text.
-        self._at_once = 1 if deterministic else sys.maxsize
+        # Batching changes the last bits of the numbers, and so the text.
+        self._max_batch = 1 if deterministic else sys.maxsize
         self._model = f"{path.name}, openvino-genai {genai.__version__}"
 
-    def has_room(self) -> bool:
-        return len(self._live) < self._at_once
+    def has_capacity(self) -> bool:
+        return len(self._live) < self._max_batch
 
     def is_busy(self) -> bool:
         return bool(self._live)
 
     def take(self, ask: dict[str, Any]) -> dict[str, Any] | None:
-        """Start on a question; an answer comes back at once only if it can't be started."""
+        """Start a question; returns an answer only if it can't be started."""
         tokens = self._prompt_tokens.encode(ask["messages"])
         wanted = tokens.size + ask["max_tokens"]
         if wanted > self._context_tokens:
-            # The tokenizer itself stops counting at the length of the context.
+            # The tokenizer stops counting at the length of the context, hence "or more".
             message = (
                 f"the history ({tokens.size} tokens or more) and a reply of {ask['max_tokens']} "
-                f"do not fit into the {self._context_tokens} tokens of the embedded model"
+                f"exceed the embedded model's context of {self._context_tokens} tokens"
             )
             return {"id": ask["id"], "failure": "overflow", "message": message}
         config = self._pipeline.get_config()
@@ -73,7 +73,7 @@ class Engine:
         return None
 
     def step(self) -> list[dict[str, Any]]:
-        """Work on everything for one token; the answers that this has finished."""
+        """Generate one token of every question; returns the finished answers."""
         self._pipeline.step()
         running = genai.GenerationStatus.RUNNING
         done = [n for n, (handle, _) in self._live.items() if handle.get_status() != running]
@@ -81,7 +81,7 @@ class Engine:
 
     def _answer(self, number: int, handle: Any, prompt_tokens: int) -> dict[str, Any]:
         if handle.get_status() != genai.GenerationStatus.FINISHED:
-            message = "the history does not fit into the cache; raise cache_gb"
+            message = "the history exceeds the cache; raise cache_gb"
             return {"id": number, "failure": "overflow", "message": message}
         (output,) = handle.read_all()
         stopped = output.finish_reason == genai.GenerationFinishReason.STOP
@@ -96,7 +96,7 @@ class Engine:
 
 
 def one_of(options: Sequence[str]) -> str:
-    """A regular expression for one of some texts, in the dialect of the engine.
+    """A regular expression that matches one of the options, in the engine's dialect.
 
     >>> one_of(["Rome", "0.5"])
     '(Rome|0\\\\.5)'
@@ -133,11 +133,11 @@ def serve(engine: Engine, lines: Iterable[str], out: TextIO) -> None:
 
 def _start(engine: Engine, waiting: deque[dict[str, Any]]) -> list[dict[str, Any]]:
     refused = []
-    while waiting and engine.has_room():
+    while waiting and engine.has_capacity():
         ask = waiting.popleft()
         try:
             answer = engine.take(ask)
-        except Exception as error:  # one odd question must not end all the others
+        except Exception as error:  # one bad question must not end the others
             answer = {"id": ask["id"], "failure": "server", "message": str(error)}
         if answer is not None:
             refused.append(answer)
@@ -145,36 +145,34 @@ def _start(engine: Engine, waiting: deque[dict[str, Any]]) -> list[dict[str, Any
 
 
 class PromptTokens:
-    """A history in the tokens of the model, where no message can pretend to be a marker.
-
-    Messages are written with the chat template that comes with the weights.
-    """
+    """Encodes a history with the chat template of the weights, escaping control tokens."""
 
     def __init__(self, tokenizer: Any, control_tokens: Sequence[str]) -> None:
         self._tokenizer = tokenizer
-        self._markers = re.compile("|".join(map(re.escape, control_tokens)) or "(?!)")
+        self._control = re.compile("|".join(map(re.escape, control_tokens)) or "(?!)")
 
     def encode(self, messages: Sequence[Mapping[str, str]]) -> Any:
-        """The tokens of the whole prompt, up to where the model goes on.
+        """The tokens of the whole prompt.
 
-        A message that spells a marker such as <|im_end|> would end itself and speak for others.
-        Its text is therefore cut inside the marker, and the parts are encoded one by one: the
-        model reads the same characters, as plain text.
+        A message that spells a control token such as <|im_end|> could end itself and speak for
+        others. Its text is therefore split inside the token, and the parts are encoded one by one:
+        the model reads the same characters as plain text.
         """
         used = set().union(*(message["content"] for message in messages))
-        knife = next(sign for sign in map(chr, range(0xE000, 0xF900)) if sign not in used)
-        harmless = [
+        separator = next(sign for sign in map(chr, range(0xE000, 0xF900)) if sign not in used)
+        escaped = [
             {
                 "role": message["role"],
-                "content": self._markers.sub(
-                    lambda marker: marker[0][0] + knife + marker[0][1:], message["content"]
+                "content": self._control.sub(
+                    lambda token: token[0][0] + separator + token[0][1:], message["content"]
                 ),
             }
             for message in messages
         ]
-        prompt = self._tokenizer.apply_chat_template(harmless, add_generation_prompt=True)
+        prompt = self._tokenizer.apply_chat_template(escaped, add_generation_prompt=True)
         encoded = (
-            self._tokenizer.encode(part, add_special_tokens=False) for part in prompt.split(knife)
+            self._tokenizer.encode(part, add_special_tokens=False)
+            for part in prompt.split(separator)
         )
         return ov.Tensor(np.concatenate([part.input_ids.data for part in encoded], axis=1))
 
@@ -182,11 +180,11 @@ class PromptTokens:
 # The types of values in the metadata of a GGUF file.
 _STRING, _ARRAY = 8, 9
 _NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
-_CONTROL = 3  # the token type of markers such as <|im_end|>
+_CONTROL = 3  # the type of control tokens such as <|im_end|>
 
 
 def read_gguf(path: Path) -> tuple[int, tuple[str, ...]]:
-    """How much the model can read at once, and the markers that no message may contain."""
+    """Read the context length and the control tokens of a model."""
     try:
         with path.open("rb") as file:
             if file.read(4) != b"GGUF":
@@ -201,7 +199,7 @@ def read_gguf(path: Path) -> tuple[int, tuple[str, ...]]:
     except (OSError, KeyError, ValueError, OverflowError, struct.error) as error:
         raise WeightsError(
             f"{path} can't be read as a GGUF language model ({error}); "
-            "remove it, and it is fetched again, or name another file"
+            "remove it to fetch it again, or name another file"
         ) from error
 
 
@@ -224,12 +222,12 @@ def _number(file: BinaryIO, code: str) -> Any:
 
 
 def main() -> None:
-    """Started by the embedded model; ends when the starting process closes the pipe or dies."""
-    for name in ("SIGINT", "SIGHUP"):  # the terminal's signals are for the run, which then ends us
+    """Serve until the parent closes the pipe or dies."""
+    for name in ("SIGINT", "SIGHUP"):  # the parent handles these and ends us
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the library prints must not end up between the answers
+    os.dup2(2, 1)  # the library's own output must not mix with answers
     options = json.loads(sys.argv[1])
     try:
         engine = Engine(**options)

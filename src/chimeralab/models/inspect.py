@@ -1,4 +1,4 @@
-"""Models of any provider that inspect-ai knows, by its names: "anthropic/claude-…", "google/…"."""
+"""Models of any provider of inspect-ai, by its names: "anthropic/claude-…", "google/…"."""
 
 import importlib
 import re
@@ -35,7 +35,7 @@ _FINISH: dict[str, Finish] = {
 
 
 def open_model(settings: "InspectSettings") -> "InspectModel":
-    """The model of a provider, or a sentence about what is missing."""
+    """Open the model of a provider."""
     try:
         inspect = importlib.import_module("inspect_ai.model")
     except ImportError as error:
@@ -53,35 +53,35 @@ def open_model(settings: "InspectSettings") -> "InspectModel":
                 max_connections=settings.concurrency,
             ),
         )
-    except Exception as error:  # each provider has its own ways to say what it lacks
+    except Exception as error:  # providers raise errors of their own
         words = re.sub(r"\s+", " ", redact(str(error)))
         raise InputError(f"inspect-ai can't open {settings.model!r}: {words}") from None
     return InspectModel(model, send_seed=settings.send_seed)
 
 
 class InspectModel:
-    """A model of inspect-ai. Without `send_sampling` it samples as it was set up to."""
+    """A model of inspect-ai. Without `send_sampling` it keeps its own sampling settings."""
 
     def __init__(self, model: Any, *, send_seed: bool = True, send_sampling: bool = True) -> None:
         self._inspect = importlib.import_module("inspect_ai.model")
         self._limit: type[Exception] = importlib.import_module("inspect_ai.util").LimitExceededError
         self._model = model
-        self._in_words = ""  # why the provider is no longer told the options but in words
+        self._no_schema = ""  # why the provider is no longer sent a JSON schema
         self._send_seed, self._send_sampling = send_seed, send_sampling
 
     async def reply(self, request: Request) -> Reply:
-        held = request.options if not self._in_words else ()
+        options = request.options if not self._no_schema else ()
         try:
-            reply = _reply(await self._generate(request, held))
+            reply = _reply(await self._generate(request, options))
         except ModelFailure as refused:
-            if not held or refused.status not in SCHEMA_REFUSED:
+            if not options or refused.status not in SCHEMA_REFUSED:
                 raise
-            self._in_words = NO_SCHEMA.format(who="the provider", why=refused)
-            held, reply = (), _reply(await self._generate(request, ()))
-        if held:
-            said = (parse_answer(reply.text), reply.text.strip())
-            return match_option(reply, said, held, "the provider")
-        return replace(reply, note=self._in_words) if request.options else reply
+            self._no_schema = NO_SCHEMA.format(who="the provider", why=refused)
+            options, reply = (), _reply(await self._generate(request, ()))
+        if options:
+            texts = (parse_answer(reply.text), reply.text.strip())
+            return match_option(reply, texts, options, "the provider")
+        return replace(reply, note=self._no_schema) if request.options else reply
 
     async def _generate(self, request: Request, options: Sequence[str]) -> Any:
         kinds = {
@@ -90,18 +90,18 @@ class InspectModel:
             "assistant": self._inspect.ChatMessageAssistant,
         }
         messages = [kinds[message.role](content=message.content) for message in request.messages]
-        drawn = request.sampling.as_dict() if self._send_sampling else {}
+        sampling = request.sampling.as_dict() if self._send_sampling else {}
         if options:
-            drawn["max_tokens"] = request.sampling.max_tokens + JSON_TOKENS
-            drawn["response_schema"] = self._inspect.ResponseSchema(
+            sampling["max_tokens"] = request.sampling.max_tokens + JSON_TOKENS
+            sampling["response_schema"] = self._inspect.ResponseSchema(
                 name="answer", json_schema=answer_schema(options), strict=True
             )
         seed = request.seed if self._send_seed else None
-        config = self._inspect.GenerateConfig(**drawn, seed=seed)
+        config = self._inspect.GenerateConfig(**sampling, seed=seed)
         try:
             return await self._model.generate(messages, config=config)
         except self._limit:
-            raise  # inside an evaluation: it ends the sample, and no model has failed
+            raise  # a limit of an evaluation ends the sample; the model has not failed
         except Exception as error:
             raise _failure(error, self._model) from None
 
@@ -118,7 +118,7 @@ def _reply(output: Any) -> Reply:
         raise make_failure("overflow", "history and reply exceed the model's context")
     usage, prompt_tokens = output.usage, None
     if usage is not None:
-        # inspect-ai counts what a provider's cache took or gave apart from the rest.
+        # inspect-ai counts cached tokens separately.
         cached = (usage.input_tokens_cache_read or 0) + (usage.input_tokens_cache_write or 0)
         prompt_tokens = int(usage.input_tokens + cached)
     return Reply(
@@ -131,7 +131,7 @@ def _reply(output: Any) -> Reply:
 
 
 def _failure(error: Exception, model: Any) -> ModelFailure:
-    """Providers raise their own exceptions; nearly all carry the status of the answer."""
+    """Classify a provider's exception; nearly all carry an HTTP status."""
     words = f"{type(error).__name__}: {error}"
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
     kind: FailureKind = "connection" if "connect" in words.lower() else "server"

@@ -1,8 +1,8 @@
-"""A model behind an OpenAI-compatible server, asked through the openai SDK.
+"""A model behind an OpenAI-compatible server, called through the openai SDK.
 
-The SDK retries on its own and tells nobody, so its HTTP client is watched. It also takes whatever a
-server sends, for as long as bytes arrive, so each try has one deadline and its body a limit, no
-redirect is followed, and a chat completion is read strictly: what does not fit is a bad answer.
+The SDK retries silently, so our HTTP client reports each try. It also accepts whatever a server
+sends for as long as bytes arrive, so each try has a deadline and a size limit, redirects are not
+followed, and completions are validated strictly.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ import zlib
 from asyncio import timeout
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 import openai
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.text import redact
@@ -43,24 +43,24 @@ from chimeralab.models.seam import (
     parse_answer,
 )
 
-# A hundred times the longest reply of any model; eight of them at once still fit in memory.
-LARGEST_BODY = 8 << 20
-# What a process has open beside its connections: the store, weights, standard streams.
+# A hundred times the longest reply of any model.
+MAX_BODY_BYTES = 8 << 20
+# Files open besides connections: the store, weights, standard streams.
 SPARE_FILES = 100
-# With each question the HTTP library looks through all connections of a client, so that a thousand
-# of them are shared out among many clients.
+# The HTTP library scans all connections of a client for each request, so many connections are
+# spread over many clients.
 CONNECTIONS = 8
 
 
 class OpenAIModel:
-    """One model on one server. `on_attempt` is told about each try, the SDK's own retries too."""
+    """One model on one server. `on_attempt` gets each try, including the SDK's retries."""
 
     def __init__(self, settings: OpenAISettings, on_attempt: OnAttempt | None = None) -> None:
         self.on_attempt = on_attempt
         self._settings = settings
         self._keys = read_key(settings)
-        self._in_words = ""  # why the server is no longer told the options but in words
-        allow_files(settings.concurrency + SPARE_FILES)
+        self._no_schema = ""  # why the server is no longer sent a JSON schema
+        raise_file_limit(settings.concurrency + SPARE_FILES)
         certificates = http_library().create_ssl_context()
         self._clients = [
             openai.AsyncOpenAI(
@@ -72,43 +72,43 @@ class OpenAIModel:
             )
             for _ in range(0, settings.concurrency, CONNECTIONS)
         ]
-        # Whoever asks takes a place, and whoever gave one back last has a warm connection.
-        self._places: asyncio.LifoQueue[openai.AsyncOpenAI] = asyncio.LifoQueue()
+        # A pool, last in first out: the client returned last has a warm connection.
+        self._pool: asyncio.LifoQueue[openai.AsyncOpenAI] = asyncio.LifoQueue()
         for number in range(settings.concurrency):
-            self._places.put_nowait(self._clients[number // CONNECTIONS])
+            self._pool.put_nowait(self._clients[number // CONNECTIONS])
 
     async def reply(self, request: Request) -> Reply:
-        tries = Tries(request, self.on_attempt)
-        held_by: Constraint = "off"
-        if request.options and not self._in_words:
-            held_by = self._settings.constrain or "json_schema"
-        client = await self._places.get()
+        tries = TryReporter(request, self.on_attempt)
+        constraint: Constraint = "off"
+        if request.options and not self._no_schema:
+            constraint = self._settings.constrain or "json_schema"
+        client = await self._pool.get()
         try:
-            current.set(tries)
+            current_tries.set(tries)
             try:
-                body = await self._ask(client, request, held_by)
+                body = await self._ask(client, request, constraint)
             except ModelFailure as refused:
-                may_do_without = held_by != "off" and self._settings.constrain is None
-                if not may_do_without or refused.status not in SCHEMA_REFUSED:
+                is_optional = constraint != "off" and self._settings.constrain is None
+                if not is_optional or refused.status not in SCHEMA_REFUSED:
                     raise
-                held_by = "off"
-                self._in_words = NO_SCHEMA.format(who="the server", why=refused)
-                body = await self._ask(client, request, held_by)
+                constraint = "off"
+                self._no_schema = NO_SCHEMA.format(who="the server", why=refused)
+                body = await self._ask(client, request, constraint)
         finally:
-            self._places.put_nowait(client)
+            self._pool.put_nowait(client)
         try:
-            if tries.unread:
-                raise make_failure("bad_answer", tries.unread)
-            reply = read_completion(body, _max_tokens(request, held_by))
+            if tries.body_problem:
+                raise make_failure("bad_answer", tries.body_problem)
+            reply = read_completion(body, _max_tokens(request, constraint))
         except ModelFailure as failed:
             tries.end(failed.kind)
             raise
         tries.end("ok")
-        if held_by != "off":
-            said = parse_answer(reply.text) if held_by == "json_schema" else reply.text.strip()
-            reply = match_option(reply, (said,), request.options, "the server")
-        elif request.options and self._in_words:
-            reply = replace(reply, note=self._in_words)
+        if constraint != "off":
+            text = parse_answer(reply.text) if constraint == "json_schema" else reply.text.strip()
+            reply = match_option(reply, (text,), request.options, "the server")
+        elif request.options and self._no_schema:
+            reply = replace(reply, note=self._no_schema)
         return replace(
             reply,
             text=redact(reply.text, self._keys),
@@ -119,24 +119,26 @@ class OpenAIModel:
         for client in self._clients:
             await client.close()
 
-    async def _ask(self, client: openai.AsyncOpenAI, request: Request, held_by: Constraint) -> str:
+    async def _ask(
+        self, client: openai.AsyncOpenAI, request: Request, constraint: Constraint
+    ) -> str:
         question: dict[str, Any] = {
             "messages": [message.as_dict() for message in request.messages],
             "temperature": request.sampling.temperature,
             "top_p": request.sampling.top_p,
-            self._settings.length_key: _max_tokens(request, held_by),
-            **_constraining(held_by, request.options),
+            self._settings.length_key: _max_tokens(request, constraint),
+            **_constraint_fields(constraint, request.options),
         }
         if self._settings.send_seed and request.seed is not None:
             question["seed"] = request.seed % 2**31  # llama.cpp takes no more
         create = client.chat.completions.with_raw_response.create
         try:
-            # The SDK sends its extra body as it is. What it is given elsewhere it checks field by
-            # field, which takes longer than all the rest once a history is long.
+            # The SDK sends `extra_body` unchecked; validating a long history field by field would
+            # dominate the time of a request.
             answer = await create(model=self._settings.model, messages=[], extra_body=question)
-            body: str = answer.text  # as UTF-8: see `whole`
+            body: str = answer.text
         except openai.APIError as error:
-            raise self._failure(error) from None  # its own text and request may hold the key
+            raise self._failure(error) from None  # its text and request may contain the key
         return body
 
     def _failure(self, error: openai.APIError) -> ModelFailure:
@@ -155,19 +157,18 @@ class OpenAIModel:
         return failed
 
 
-def _max_tokens(request: Request, held_by: Constraint) -> int:
-    """A reply in JSON takes more tokens than the option that it holds."""
-    return request.sampling.max_tokens + (JSON_TOKENS if held_by == "json_schema" else 0)
+def _max_tokens(request: Request, constraint: Constraint) -> int:
+    return request.sampling.max_tokens + (JSON_TOKENS if constraint == "json_schema" else 0)
 
 
-def _constraining(held_by: Constraint, options: Sequence[str]) -> dict[str, Any]:
-    """What a question carries so that its reply is one of the options."""
-    match held_by:
+def _constraint_fields(constraint: Constraint, options: Sequence[str]) -> dict[str, Any]:
+    """The fields of a request that constrain its reply to the options."""
+    match constraint:
         case "json_schema":
-            described = {"name": "answer", "strict": True, "schema": answer_schema(options)}
-            return {"response_format": {"type": "json_schema", "json_schema": described}}
+            schema = {"name": "answer", "strict": True, "schema": answer_schema(options)}
+            return {"response_format": {"type": "json_schema", "json_schema": schema}}
         case "choice":
-            # vLLM has renamed the key, and ignores those that it does not know.
+            # vLLM renamed the key, and ignores unknown ones.
             return {"guided_choice": [*options], "structured_outputs": {"choice": [*options]}}
         case "grammar":
             rules = " | ".join(json.dumps(option, ensure_ascii=False) for option in options)
@@ -177,14 +178,14 @@ def _constraining(held_by: Constraint, options: Sequence[str]) -> dict[str, Any]
 
 
 def read_key(settings: OpenAISettings) -> dict[str, str]:
-    """The key of a server by its environment variable; nothing where the server asks for none."""
+    """Read the key of a server, by its environment variable; empty if it needs none."""
     if settings.key_env is None:
         return {}
     key = os.environ.get(settings.key_env, "").strip()
     if not key:
         raise InputError(
             f"the environment variable {settings.key_env} is not set; put the key for "
-            f"{settings.base_url} there, or take key_env out if the server asks for none"
+            f"{settings.base_url} there, or remove key_env if the server needs none"
         )
     if not (key.isascii() and key.isprintable()):
         raise InputError(
@@ -193,10 +194,10 @@ def read_key(settings: OpenAISettings) -> dict[str, str]:
     return {settings.key_env: key}
 
 
-def allow_files(needed: int) -> None:
-    """Let this process open so many files, each connection being one, or say that it can't."""
+def raise_file_limit(needed: int) -> None:
+    """Raise the limit on open files for the connections; raise if the system does not allow it."""
     try:
-        import resource  # noqa: PLC0415 - Windows has no such limit
+        import resource  # noqa: PLC0415 - not on Windows
     except ImportError:
         return
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -209,41 +210,41 @@ def allow_files(needed: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, most))
 
 
-class Tries:
-    """The tries for one request. The last one is told by its reader, who knows if it was usable."""
+class TryReporter:
+    """Reports the tries of one request. The model ends the last one, knowing if it was usable."""
 
-    def __init__(self, request: Request, tell: OnAttempt | None) -> None:
+    def __init__(self, request: Request, on_attempt: OnAttempt | None) -> None:
         self._request = request
-        self._tell = tell
+        self._on_attempt = on_attempt
         self._number = 0
         self._started = 0.0
-        self.unread = ""  # why the body of the last answer was not read
+        self.body_problem = ""  # why the body of the last response was not read
 
     def begin(self) -> None:
         self._number += 1
-        self.unread = ""
+        self.body_problem = ""
         self._started = time.perf_counter()
 
     def end(self, outcome: FailureKind | str) -> None:
-        if self._tell is not None:
+        if self._on_attempt is not None:
             seconds = time.perf_counter() - self._started
-            asked = self._request
-            self._tell(Try(asked.conversation, asked.turn, self._number, outcome, seconds))
+            place = self._request.conversation, self._request.turn
+            self._on_attempt(Try(*place, self._number, outcome, seconds))
 
 
-current: ContextVar[Tries] = ContextVar("tries")
+current_tries: ContextVar[TryReporter] = ContextVar("tries")
 
 
 def http_library() -> Any:
-    """What the SDK stands on: httpx or httpx2, whichever is installed."""
+    """The HTTP library of the SDK: httpx or httpx2."""
     return sys.modules[openai.DefaultAsyncHttpxClient.__base__.__module__.partition(".")[0]]
 
 
 class WatchedClient(openai.DefaultAsyncHttpxClient):
-    """The SDK's HTTP client, which bounds every try and tells of each that brings no answer.
+    """The SDK's HTTP client with a deadline for each try, reporting failed ones.
 
-    `deadline` holds from the connection to the last byte. The timeouts of the HTTP library start
-    again with each byte, so that a server which drips its answer is waited for without end.
+    `deadline` covers a try from the connection to the last byte. The timeouts of the HTTP library
+    restart with each byte, so a server that drips its answer would never time out.
     """
 
     def __init__(self, deadline: float, certificates: ssl.SSLContext) -> None:
@@ -251,20 +252,20 @@ class WatchedClient(openai.DefaultAsyncHttpxClient):
         self._deadline = deadline
 
     async def send(self, request: Any, **options: Any) -> Any:
-        tries = current.get()
+        tries = current_tries.get()
         tries.begin()
         request.headers["Accept-Encoding"] = "gzip"
         try:
             async with timeout(self._deadline):
                 answer = await super().send(request, **{**options, "stream": True})
                 try:
-                    response = await whole(answer, request, tries)
+                    response = await read_response(answer, request, tries)
                 finally:
                     await answer.aclose()
         except TimeoutError as late:
             tries.end("timeout")
-            # An error of this kind is retried by the SDK.
-            raise http_library().ReadTimeout("the deadline is over", request=request) from late
+            # The SDK retries this type of error.
+            raise http_library().ReadTimeout("deadline exceeded", request=request) from late
         except Exception as error:
             tries.end("timeout" if "Timeout" in type(error).__name__ else "connection")
             raise
@@ -273,17 +274,17 @@ class WatchedClient(openai.DefaultAsyncHttpxClient):
         return response
 
 
-async def whole(answer: Any, request: Any, tries: Tries) -> Any:
-    """The answer with all of its body, which is left out where it breaks a limit."""
+async def read_response(answer: Any, request: Any, tries: TryReporter) -> Any:
+    """Read a response with its body, which is left out if it exceeds the limit."""
     packed = bytearray()
     async for chunk in answer.aiter_raw():
         packed += chunk
-        if len(packed) > LARGEST_BODY:
+        if len(packed) > MAX_BODY_BYTES:
             break
     try:
-        body = unpacked(packed, answer.headers.get("Content-Encoding", ""))
+        body = decompress(packed, answer.headers.get("Content-Encoding", ""))
     except ModelFailure as problem:
-        body, tries.unread = b"", str(problem)
+        body, tries.body_problem = b"", str(problem)
     headers = {
         name: value
         for name, value in answer.headers.items()
@@ -292,45 +293,41 @@ async def whole(answer: Any, request: Any, tries: Tries) -> Any:
     return type(answer)(answer.status_code, headers=headers, content=body, request=request)
 
 
-def unpacked(body: bytes | bytearray, encoding: str) -> bytes:
-    """A body as it was before it was packed, as far as the limit allows.
+def decompress(body: bytes | bytearray, encoding: str) -> bytes:
+    """Decompress a body, up to the limit.
 
-    >>> unpacked(b"as sent", "identity")
+    >>> decompress(b"as sent", "identity")
     b'as sent'
     """
     data = bytes(body)
-    if len(data) <= LARGEST_BODY and encoding.strip().lower() in {"gzip", "x-gzip", "deflate"}:
+    if len(data) <= MAX_BODY_BYTES and encoding.strip().lower() in {"gzip", "x-gzip", "deflate"}:
         try:
-            data = zlib.decompressobj(wbits=47).decompress(data, LARGEST_BODY + 1)
+            data = zlib.decompressobj(wbits=47).decompress(data, MAX_BODY_BYTES + 1)
         except zlib.error as error:
-            raise make_failure("bad_answer", f"the body can't be unpacked ({error})") from None
+            raise make_failure("bad_answer", f"the body can't be decompressed ({error})") from None
     elif encoding.strip().lower() not in {"", "identity"}:
-        raise make_failure("bad_answer", f"the body is packed with {encoding!r}, which is not read")
-    if len(data) > LARGEST_BODY:
-        raise make_failure("bad_answer", f"the body is larger than {LARGEST_BODY >> 20} MB")
+        raise make_failure("bad_answer", f"unsupported compression {encoding!r}")
+    if len(data) > MAX_BODY_BYTES:
+        raise make_failure("bad_answer", f"the body is larger than {MAX_BODY_BYTES >> 20} MB")
     return data
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
+class _Message(BaseModel):
     content: str | None = None
     refusal: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(BaseModel):
     message: _Message
     finish_reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Completion:
+class _Completion(BaseModel):
     choices: Annotated[list[_Choice], Field(min_length=1)]
     model: str | None = None
     usage: Any = None
 
 
-_COMPLETION = TypeAdapter(_Completion)
 _FINISH: dict[str | None, Finish] = {
     "stop": "stop",
     "length": "length",
@@ -340,9 +337,9 @@ _FINISH: dict[str | None, Finish] = {
 
 
 def read_completion(body: str, max_tokens: int) -> Reply:
-    """The first choice of a chat completion as a reply."""
+    """Read the first choice of a chat completion."""
     try:
-        completion = _COMPLETION.validate_json(body)
+        completion = _Completion.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "the body"
@@ -359,12 +356,12 @@ def read_completion(body: str, max_tokens: int) -> Reply:
         )
     )
     length = counts.completion_tokens
-    # A reply cut before its limit ran into the end of the context. Servers count within one.
+    # A reply cut short of its limit has hit the end of the context. Servers are off by one.
     if choice.finish_reason == "length" and length is not None and length < max_tokens - 1:
         raise make_failure(
             "overflow",
-            f"the server cut the reply at {length} of {max_tokens} tokens: the history fills its "
-            "context, or it allows no longer replies",
+            f"the server cut the reply at {length} of {max_tokens} tokens: its context is full, or "
+            "it limits replies",
         )
     finish = _FINISH.get(choice.finish_reason, "other")
     text = choice.message.refusal or choice.message.content

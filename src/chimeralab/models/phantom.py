@@ -1,4 +1,4 @@
-"""Models whose replies are known in advance: phantoms that loop or fail on order, and replays."""
+"""Models with known replies: phantoms that loop or fail as set, and replays of a study."""
 
 import asyncio
 import hashlib
@@ -15,7 +15,7 @@ REFUSAL = "I would rather not say."
 
 
 class PhantomModel:
-    """Says what its settings say, and counts how often it has failed."""
+    """A scripted model; it counts its failures."""
 
     backstage: ClassVar[bool] = True
 
@@ -26,12 +26,12 @@ class PhantomModel:
     async def reply(self, request: Request) -> Reply:
         await asyncio.sleep(self._settings.latency)
         place = request.conversation, request.turn
-        ordered = request.turn in self._settings.fail_turns
-        if ordered and self._failed[place] < self._settings.fail_times:
+        fails = request.turn in self._settings.fail_turns
+        if fails and self._failed[place] < self._settings.fail_times:
             self._failed[place] += 1
-            raise ModelFailure(self._settings.fail_kind, f"fails at turn {request.turn} on order")
+            raise ModelFailure(self._settings.fail_kind, f"set to fail at turn {request.turn}")
         refuses = request.turn in self._settings.refuse_turns
-        text = REFUSAL if refuses else self._says(request.conversation, request.turn)
+        text = REFUSAL if refuses else self._line(request.conversation, request.turn)
         return Reply(
             text=text,
             finish="refusal" if refuses else "stop",
@@ -40,8 +40,8 @@ class PhantomModel:
             reported_model=f"phantom-{self._settings.course}",
         )
 
-    def _says(self, conversation: str, turn: int) -> str:
-        """What it says at a turn: a new line, or one of its earlier ones."""
+    def _line(self, conversation: str, turn: int) -> str:
+        """A new line, or one of the earlier ones."""
         settings, number = self._settings, turn
         beyond = max(turn - settings.onset, 0)
         match settings.course:
@@ -59,8 +59,8 @@ class PhantomModel:
         return line(settings.seed, conversation, number)
 
 
-# The lengths have no common divisor: a line comes back only after 23 x 25 x 27 = 15,525 others,
-# and every part of it changes from each line to the next.
+# The lengths are coprime: a line repeats only after 23 x 25 x 27 = 15,525 others, and every part
+# changes from one line to the next.
 _WHO = (
     "A retired beekeeper", "The night ferry", "My algebra teacher", "One stubborn glacier",
     "The village bakery", "An amateur astronomer", "Our tax adviser", "The red fox",
@@ -95,7 +95,7 @@ _WHERE = (
 
 
 def line(seed: int, conversation: str, number: int) -> str:
-    """Line `number` of a conversation; all its lines differ in who, what and where.
+    """Line `number` of a conversation; consecutive lines share no part.
 
     >>> line(0, "a", 1) == line(0, "a", 1)
     True
@@ -107,7 +107,7 @@ def line(seed: int, conversation: str, number: int) -> str:
 
 
 def template(number: int) -> str:
-    """The same polite nothing each time, but for a number."""
+    """The same pleasantry each time, with another number."""
     return (
         "Thank you so much, it has been a real pleasure to talk with you about all of this, and I "
         "look forward to our next conversation. Please let me know if there is anything else that "
@@ -115,7 +115,7 @@ def template(number: int) -> str:
     )
 
 
-# The last thing that happened at a turn: the reply that became it, else how it failed.
+# The last outcome of a turn: the reply that became it, else how it failed.
 _LAST = """
     SELECT a.outcome, a.reason, coalesce(t.text, p.text, a.rejected_text) AS text, t.finish,
         a.prompt_tokens, a.completion_tokens, a.reported_model
@@ -127,20 +127,20 @@ _LAST = """
 
 
 class ReplayModel:
-    """Says again, word by word, what was said at the same turn of a stored study."""
+    """Repeats what was said at the same turn of a stored study."""
 
     backstage: ClassVar[bool] = True
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
-            raise InputError(f"{path} does not exist, so nothing can be replayed from it")
+            raise InputError(f"{path} does not exist; there is nothing to replay")
         self._path = path
         self._db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         self._db.row_factory = sqlite3.Row
 
     async def reply(self, request: Request) -> Reply:
         if not request.conversation:
-            return Reply("Hello.", cost=0.0)  # asked only whether it is there
+            return Reply("Hello.", cost=0.0)  # a check that the model is available
         try:
             place = (request.conversation, request.turn, request.probe)
             row = self._db.execute(_LAST, place).fetchone()

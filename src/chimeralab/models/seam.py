@@ -1,16 +1,16 @@
-"""The seam where language models are exchanged: a request in, a reply out, failures by name.
+"""The protocol of language models: a request in, a reply or a `ModelFailure` out.
 
-A plan names a model by a frozen dataclass whose fields are its settings, and whose `open()` gives
-the `Model`: `use = "openai"` for ours (see `catalogue`), `use = "module:Class"` for your own. It is
-known by the name that the plan gives it, and as whatever its replies report as `reported_model`.
+A plan names a model by a frozen dataclass whose fields are its settings, and whose `open()` returns
+the `Model`: `use = "openai"` for a built-in one (see `catalogue`), `use = "module:Class"` for your
+own.
 
-Beyond `reply`, a model may have `async close()` if it holds on to something (a process,
-connections), and an attribute `on_attempt` if it retries on its own and tells of every `Try`.
-Settings that name files may have `within(folder)`, which gives them as seen from the study.
+Besides `reply`, a model may have `async close()` if it holds resources, and an attribute
+`on_attempt` if it retries on its own and reports every `Try`. Settings that name files may have
+`within(folder)`, which returns them resolved against the study folder.
 
-In a trial, a model sees an opaque id in the place of the conversation, and neither the solution nor
-the name of a probe. Only one with `backstage = True` gets them: a phantom, which acts on them, or a
-replay, which looks its answers up by them.
+In a trial, a model sees an opaque conversation id, and neither the solution nor the name of a
+probe. Only a model with `backstage = True` gets these: a phantom, which acts on them, or a replay,
+which looks up its answers by them.
 """
 
 import json
@@ -35,7 +35,7 @@ FailureKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Message(Record):
-    """One message of the history as the asked model sees it."""
+    """One message of the history as the model sees it."""
 
     role: Role
     content: str
@@ -43,7 +43,7 @@ class Message(Record):
 
 @dataclass(frozen=True, slots=True)
 class Sampling(Record):
-    """How a reply is drawn."""
+    """The sampling parameters of a reply."""
 
     temperature: float = 0.7
     top_p: float = 0.95
@@ -52,10 +52,10 @@ class Sampling(Record):
 
 @dataclass(frozen=True, slots=True)
 class SubjectTurn(Record):
-    """One turn for a subject that keeps its own memory: the newest message, and nothing before it.
+    """One turn for a subject that keeps its own memory: the newest message only.
 
-    `gone` names the earlier turns that it must not remember meanwhile; `answer` is what it
-    answered, once it has.
+    `gone` lists the earlier turns that it must not remember at this point; `answer` is its answer,
+    once given.
     """
 
     text: str
@@ -65,12 +65,11 @@ class SubjectTurn(Record):
 
 @dataclass(frozen=True, slots=True)
 class Request(Record):
-    """One question to a model; `conversation` and `turn` say where it belongs.
+    """One question to a model; `conversation` and `turn` identify it.
 
-    A `probe` is asked in a fork of the conversation. `key` is the solution, for subjects
-    whose behaviour is set in advance; no other model gets it. `history` has every turn up to this
-    one, for a subject that keeps its own memory. Where there are `options`, one of them is wanted
-    as the whole reply: a model that can be held to that is, and any other answers as it likes.
+    A `probe` is asked in a fork of the conversation. `key` is the solution, for simulated subjects
+    only. `history` has every turn up to this one, for subjects that keep their own memory. With
+    `options`, the whole reply should be one of them: models that can constrain their output do.
     """
 
     messages: tuple[Message, ...]
@@ -84,15 +83,15 @@ class Request(Record):
     options: tuple[str, ...] = ()
 
     def blind(self, session: str) -> "Request":
-        """The same question without anything that tells what it is asked for."""
+        """The same question without anything that reveals the condition or the solution."""
         return replace(self, conversation=session, probe="", key=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply(Record):
-    """What a model answered, with what it says it cost. Unknown counts are None.
+    """What a model answered, with its token counts and cost; unknown ones are None.
 
-    `note` says what was wrong with an answer that is kept all the same.
+    `note` says what was wrong with an answer that was accepted anyway.
     """
 
     text: str
@@ -104,12 +103,12 @@ class Reply(Record):
     note: str | None = None
 
 
-# No context holds more, and the store takes no number that is much larger.
+# More than any context, and well within the integers of SQLite.
 MAX_TOKENS = 10**9
 
 
 def drop_invalid_usage(reply: Reply) -> Reply:
-    """The reply without counts and costs that can't be: those are unknown, and noted.
+    """Replace impossible counts and costs by None, and note them.
 
     >>> drop_invalid_usage(Reply("Hi.", prompt_tokens=10**25, completion_tokens=2)).prompt_tokens
     >>> drop_invalid_usage(Reply("Hi.", completion_tokens=-5)).note
@@ -121,11 +120,11 @@ def drop_invalid_usage(reply: Reply) -> Reply:
         if (value := getattr(reply, name)) is not None
         and not (type(value) is int and 0 <= value <= MAX_TOKENS)
     }
-    notes = [f"{name} {_shown(value)} is not a count" for name, value in wrong.items()]
+    notes = [f"{name} {_format_number(value)} is not a count" for name, value in wrong.items()]
     cost = reply.cost
     if cost is not None and not (isinstance(cost, int | float) and 0 <= cost < math.inf):
         wrong["cost"] = cost
-        notes.append(f"cost {_shown(cost)} is not an amount")
+        notes.append(f"cost {_format_number(cost)} is not an amount")
     if not wrong:
         return reply
     note = "; ".join([*filter(None, [reply.note]), *notes])
@@ -133,25 +132,23 @@ def drop_invalid_usage(reply: Reply) -> Reply:
     return replace(reply, note=note, **unknown)
 
 
-def _shown(value: Any) -> str:
-    """A number as it is; of anything else only its type, for it may be long or hold a key."""
+def _format_number(value: Any) -> str:
+    """A number; of anything else only its type, since it may be long or contain a key."""
     is_short = isinstance(value, int | float) and abs(value) < 10**30
     return repr(value) if is_short else f"({type(value).__name__})"
 
 
 class Model(Protocol):
-    """Anything that answers a request. It may be asked many things at once."""
+    """Anything that answers requests, possibly many at once."""
 
     async def reply(self, request: Request) -> Reply: ...
 
 
-# A model of a plan is opened; what it needs is read where it says so.
 SEAM = Seam("open", {"needs_network": bool, "weights": str})
 
 
 class ModelFailure(ChimeraError):
-    """A model gave no usable reply. `kind` is what gets recorded as the reason of the attempt, and
-    `status` what a server answered instead of one."""
+    """A model gave no usable reply. `kind` is recorded with the attempt; `status` is HTTP's."""
 
     def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)
@@ -160,7 +157,7 @@ class ModelFailure(ChimeraError):
 
 
 class Try(NamedTuple):
-    """One question on the wire. `outcome` is "ok" or the kind of the failure; numbers go from 1."""
+    """One request on the wire, numbered from 1; `outcome` is "ok" or the kind of failure."""
 
     conversation: str
     turn: int
@@ -186,7 +183,7 @@ _MAX_MESSAGE = 300
 
 
 def classify_status(status: int, words: str) -> FailureKind:
-    """What the status of an answer without a reply means; a redirect is not followed.
+    """The kind of failure for an HTTP status; redirects are not followed.
 
     >>> classify_status(400, "This model's maximum context length is 8192 tokens")
     'overflow'
@@ -207,24 +204,23 @@ def classify_status(status: int, words: str) -> FailureKind:
 def make_failure(
     kind: FailureKind, words: str, keys: Mapping[str, str] | None = None
 ) -> ModelFailure:
-    """A failure whose message is short and holds none of the keys; see `redact`."""
+    """A failure with a short message, from which keys are redacted."""
     words = redact(words, keys)
     if len(words) > _MAX_MESSAGE:
         words = words[:_MAX_MESSAGE] + " …"
     return ModelFailure(kind, words)
 
 
-# A reply can be held to the options of a question by a JSON schema, where a server or provider
-# takes one. It wants an object with one field, since few take a bare choice; this is what the
-# object takes beside the option.
+# A JSON schema can constrain a reply to the options. It asks for an object with one field, since
+# few servers accept a bare choice; this is the overhead of the object.
 JSON_TOKENS = 16
-# A question with a schema that is answered so may do without it.
+# Statuses with which servers reject a request because of its schema.
 SCHEMA_REFUSED = (400, 404, 415, 422, 501)
-NO_SCHEMA = "{who} takes no JSON schema ({why})"
+NO_SCHEMA = "{who} accepts no JSON schema ({why})"
 
 
 def answer_schema(options: Sequence[str]) -> dict[str, Any]:
-    """The schema of an object whose `answer` is one of the options."""
+    """A JSON schema for an object whose `answer` is one of the options."""
     return {
         "type": "object",
         "properties": {"answer": {"type": "string", "enum": list(options)}},
@@ -234,7 +230,7 @@ def answer_schema(options: Sequence[str]) -> dict[str, Any]:
 
 
 def parse_answer(text: str) -> str | None:
-    """The answer in an object as the schema wants it; None where there is no such object.
+    """Read the answer from an object that follows the schema; None if there is none.
 
     >>> parse_answer('{"answer": "Rome"}'), parse_answer("Rome")
     ('Rome', None)
@@ -248,10 +244,10 @@ def parse_answer(text: str) -> str | None:
 
 
 def match_option(
-    reply: Reply, said: Iterable[str | None], options: Sequence[str], who: str
+    reply: Reply, texts: Iterable[str | None], options: Sequence[str], who: str
 ) -> Reply:
-    """The reply as the option that was said; that it is none of them is noted."""
-    chosen = next((text for text in said if text in options), None)
+    """Replace the text by the option that was chosen; note it if there is none."""
+    chosen = next((text for text in texts if text in options), None)
     if chosen is None:
-        return replace(reply, note=f"{who} did not keep to the options")
+        return replace(reply, note=f"{who} ignored the options")
     return replace(reply, text=chosen)

@@ -1,4 +1,4 @@
-"""A study as a folder: started from a template, it holds the plan, its lock and what was run."""
+"""A study folder: the plan, its lock and the store, started from a template."""
 
 import hashlib
 import json
@@ -30,15 +30,15 @@ from chimeralab.study.plan import Plan, read_plan
 from chimeralab.study.store import Archive
 from chimeralab.version import __version__
 
-# Where commands put files of a study.
+# Folders that commands write to.
 WRITTEN_TO = (".", "audit", "report", "report/figures", "report/tables")
 
 
 class Study:
-    """A study folder. What it holds is read when it is asked for.
+    """A study folder; its contents are read lazily.
 
-    Code that its plan names is run only where the caller allows it, for all of it or file by file;
-    without that, parts of the user's own are what the lock or the first run says of them.
+    Code that the plan names is run only if the caller allows it, for all files or one by one.
+    Otherwise custom parts are taken as the lock or the first run describes them.
     """
 
     def __init__(self, path: str | Path, allow_code: bool | Consent = False) -> None:
@@ -69,11 +69,11 @@ class Study:
             return self._plan_as_locked(gone)
 
     def _beside(self) -> PartLoader:
-        return PartLoader(self.path, self.consent, lambda: self.resolved or {})
+        return PartLoader(self.path, self.consent, lambda: self.resolved_plan or {})
 
     @property
-    def resolved(self) -> Mapping[str, Any] | None:
-        """The plan as it was locked or, without a lock that is whole, as it was first run."""
+    def resolved_plan(self) -> Mapping[str, Any] | None:
+        """The plan as locked or, without a valid lock, as first run."""
         with suppress(LockError):
             if lock := self.lock:
                 return lock.resolved
@@ -85,12 +85,12 @@ class Study:
         return found
 
     def _plan_as_locked(self, gone: MissingSourceError) -> Plan:
-        """The plan with what can't be made again out of its lock, which holds it word by word."""
-        lock, resolved = self.lock, self.resolved
+        """Read the plan, taking from its lock what can't be rebuilt."""
+        lock, resolved = self.lock, self.resolved_plan
         if resolved is None:
             raise gone
         plan = read_plan(self.plan_path, self._beside(), resolved)
-        # Reading asks for no version; `check_lock` still does before anything is run.
+        # Reading accepts any version; `check_lock` does not.
         if lock is not None and not plan.code:
             refuse_changes({**resolved, "chimeralab": __version__}, plan)
         return plan
@@ -101,11 +101,11 @@ class Study:
 
     @property
     def lock(self) -> Lock | None:
-        """The lock, or None for a study that is exploratory so far."""
+        """The lock; None for an exploratory study."""
         return read_lock(self.lock_path) if self.lock_path.exists() else None
 
     def check_lock(self) -> Lock | None:
-        """The lock, after making sure that the plan is still the locked one."""
+        """Check that the plan is still the locked one, and return its lock."""
         lock = self.lock
         if lock is not None:
             refuse_changes(lock.resolved, self.plan)
@@ -123,16 +123,16 @@ class Study:
         return None
 
     def archive(self) -> Archive:
-        """What has been stored, for reading."""
+        """Open the store for reading."""
         return Archive(self.store_path)
 
     def trajectories(self) -> Iterator[Trajectory]:
-        """Every stored conversation, one at a time."""
+        """Iterate over the stored conversations."""
         with self.archive() as archive:
             yield from archive.trajectories()
 
     def freeze(self) -> Lock:
-        """Lock the plan. Doing it again changes nothing."""
+        """Lock the plan; idempotent."""
         if lock := self.check_lock():
             return lock
         turns = 0
@@ -141,8 +141,8 @@ class Study:
                 turns = archive.value("SELECT count(*) FROM turns")
         if turns:
             raise LockError(
-                f"{self.path} already holds {turns} turns that were run without a lock; a lock "
-                "after the fact registers nothing: copy the plan into a new study and lock that"
+                f"{self.path} already holds {turns} turns that were run without a lock; locking "
+                "afterwards registers nothing: copy the plan into a new study and lock that"
             )
         lock = make_lock(self.plan)
         write_lock(self.lock_path, lock)
@@ -150,19 +150,19 @@ class Study:
 
     @contextmanager
     def run_lock(self) -> Iterator[None]:
-        """Be the only runner. The system frees this when a runner dies, however it dies."""
+        """Exclude other runners; the system releases the lock if this process dies."""
         lock = FileLock(self.path / ".running", timeout=0)
         try:
             with lock:
                 yield
         except Timeout:
-            raise InputError(f"{self.path} is being run already{self._by_whom()}") from None
+            raise InputError(f"{self.path} is being run already{self._describe_runner()}") from None
         except OSError as error:
             if lock.is_locked:
                 raise
             raise InputError(f"{self.path} can't be written ({error.strerror})") from error
 
-    def _by_whom(self) -> str:
+    def _describe_runner(self) -> str:
         try:
             with self.archive() as archive:
                 run = archive.last_run()
@@ -174,10 +174,10 @@ class Study:
 
 
 def plan_talks(plan: Plan) -> list[Talk]:
-    """Every condition x prompt x repeat, in the order in which they are run.
+    """Every condition x prompt x repeat, in the order of the run.
 
-    Interleaved, the conditions of one prompt and repeat stand next to each other in random order,
-    so that whatever changes during a run changes for all of them.
+    Interleaved, the conditions of one prompt and repeat follow each other in random order, so that
+    drift during a run affects all of them alike.
     """
     talks = [
         Talk(
@@ -188,9 +188,9 @@ def plan_talks(plan: Plan) -> list[Talk]:
             rules=plan.conversation,
             seed=plan.run.seed,
             countermeasure=condition.countermeasure.settings if condition.countermeasure else None,
-            # The seed of a trial session is the same under every arm.
+            # All arms of a trial share their seeds.
             script=plan.kind.script(
-                plan, name, prompt.id, int(_shuffled(plan.run.seed, "script", repeat)[:12], 16)
+                plan, name, prompt.id, int(_sort_key(plan.run.seed, "script", repeat)[:12], 16)
             ),
         )
         for name, condition in plan.conditions.items()
@@ -199,27 +199,27 @@ def plan_talks(plan: Plan) -> list[Talk]:
     ]
 
     def block(talk: Talk) -> str:
-        return _shuffled(talk.seed, talk.prompt.id, talk.repeat)
+        return _sort_key(talk.seed, talk.prompt.id, talk.repeat)
 
     if plan.run.interleave:
-        return sorted(talks, key=lambda talk: (block(talk), _shuffled(talk.seed, talk.id)))
+        return sorted(talks, key=lambda talk: (block(talk), _sort_key(talk.seed, talk.id)))
     ranks = {name: rank for rank, name in enumerate(plan.conditions)}
     return sorted(talks, key=lambda talk: (ranks[talk.condition], block(talk)))
 
 
-def _shuffled(*parts: Any) -> str:
-    """A hash to sort by: random order that no version of Python changes."""
+def _sort_key(*parts: Any) -> str:
+    """A hash to sort by: a random order that does not depend on the version of Python."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def templates() -> dict[str, Traversable]:
-    """The templates there are, by name."""
+    """The study templates, by name."""
     root = files("chimeralab.study") / "templates"
     return {item.name: item for item in sorted(root.iterdir(), key=lambda item: item.name)}
 
 
 def new_study(path: Path, template: str) -> tuple[Path, ...]:
-    """Write the plan and the prompts of a template. What is there is never overwritten."""
+    """Write the files of a template; existing ones are never overwritten."""
     choose(template, templates(), f"template {template!r}")
     sources = list(templates()[template].iterdir())
     for source in sources:

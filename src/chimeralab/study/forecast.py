@@ -1,4 +1,4 @@
-"""What a study will ask for before any of it is spent: calls, tokens, money, time, and advice."""
+"""Forecast the calls, tokens, cost and time of a study, with advice on its design."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from chimeralab.stats.planning import (
 from chimeralab.study.plan import Plan
 from chimeralab.study.subjects import FirstAnswer
 
-# Chat templates wrap every message in a few tokens of their own.
+# The overhead of chat templates.
 TOKENS_A_MESSAGE = 8
-# How a difference between two conditions varied between prompts and between repeats in a published
-# study of 720 self-play conversations: the only figures there are until a study has its own.
+# The variances of a difference between two conditions, between prompts and between repeats, in a
+# published study of 720 self-play conversations.
 PUBLISHED = (0.0505, 0.0871)
 
 
 @dataclass(frozen=True, slots=True)
 class Load(Record):
-    """The most that one model can be asked for, not counting retries."""
+    """The maximum load of one model, without retries."""
 
     model: str
     calls: int
@@ -34,7 +34,7 @@ class Load(Record):
 
 @dataclass(frozen=True, slots=True)
 class Forecast(Record):
-    """The most that a study can take. What can't be known is None."""
+    """The maximum that a study can take; None where it is unknown."""
 
     conversations: int
     calls: int
@@ -47,7 +47,7 @@ class Forecast(Record):
 
 
 def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
-    """Count everything at its longest; times need an answer of every model."""
+    """Compute upper bounds; the time needs an answer of every model."""
     loads = []
     for model, subject in plan.models.items():
         calls, prompt_tokens, completion_tokens = plan.kind.count_requests(plan, model)
@@ -75,7 +75,7 @@ def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
 
 
 def gate_in_words(found: KappaPower) -> str:
-    """How sharply a gate decides, for `chimera check`."""
+    """Describe the power of a gate, for `chimera check`."""
     low, high = found.interval
     return (
         f"gate on {found.items} items, {100 * found.prevalence:.0f} % of them loops: kappa "
@@ -88,12 +88,12 @@ def gate_in_words(found: KappaPower) -> str:
 
 
 def tokens_at_most(text: str) -> int:
-    """No tokenizer in use makes more tokens of a text than it has bytes."""
+    """An upper bound: no tokenizer makes more tokens than bytes."""
     return len(text.encode())
 
 
 def _hours(loads: Sequence[Load], answers: Sequence[FirstAnswer], concurrency: int) -> float | None:
-    """From the speed of one short answer, as if conversations never slowed each other down."""
+    """Extrapolate from one short answer, assuming perfect concurrency."""
     speeds = {
         answer.model: answer.completion_tokens / answer.each
         for answer in answers
@@ -111,20 +111,20 @@ def _advice(plan: Plan, loads: Sequence[Load]) -> Iterator[str]:
     if repeats > 1 and prompts > 1:
         yield (
             f"more {noun}s beat more repeats: at the same cost, {prompts * repeats} {noun}s x 1 "
-            f"repeat find {_found(prompts * repeats, 1)} where {prompts} x {repeats} find "
-            f"{_found(prompts, repeats)} (80 % power, with the variances of a published study)"
+            f"repeat find {_describe_power(prompts * repeats, 1)} where {prompts} x {repeats} find "
+            f"{_describe_power(prompts, repeats)} (80 % power, variances of a published study)"
         )
     if prompts == 1:
-        yield f"with one {noun} nothing can be said about any other; add {noun}s"
+        yield f"results on one {noun} do not generalise to others; add {noun}s"
     if not plan.run.interleave and len(plan.conditions) > 1:
-        yield "without interleaving, whatever changes over time looks like a condition"
+        yield "without interleaving, drift over time is confounded with the condition"
     measures = (condition.countermeasure for condition in plan.conditions.values())
     standing_in = {model for part in measures if part for model in models_of(part.settings)}
     for load in loads:
         if not load.calls and load.model not in standing_in:
-            yield f"[models.{load.model}] is named in no condition"
+            yield f"[models.{load.model}] is not used in any condition"
 
 
-def _found(prompts: int, repeats: int) -> str:
+def _describe_power(prompts: int, repeats: int) -> str:
     difference = detectable_difference(PUBLISHED, prompts, repeats)
-    return f"a difference of {difference:.3f}" if difference < 1 else "none at all"
+    return f"a difference of {difference:.3f}" if difference < 1 else "none"

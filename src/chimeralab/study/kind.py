@@ -1,4 +1,4 @@
-"""A kind of study, such as self-play or a trial: a part that knows what only its studies have."""
+"""A kind of study, such as self-play or a trial: a part with what is specific to it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from chimeralab.study.store import Archive
     from chimeralab.study.verdicts import CheckResult
 
-# Imported when a plan asks for one: a study knows its kind, and nothing here knows which there are.
+# Imported when a plan names one, so that nothing here depends on the kinds.
 KINDS = {"selfplay": "chimeralab.selfplay.kind:SelfPlay", "trial": "chimeralab.trial.kind:Trial"}
 
 
 class MissingSourceError(InputError):
-    """What the units of a study were made from can't be read; its lock may still hold them."""
+    """The source of a study's units can't be read; the lock may still have them."""
 
 
 class Units(NamedTuple):
-    """What the things of a study are called, in the singular, and the study itself."""
+    """What a study and its units are called, in the singular."""
 
     study: str = "study"
     talk: str = "conversation"
@@ -39,9 +39,9 @@ class Units(NamedTuple):
 
 
 class Design(NamedTuple):
-    """What a kind reads from its tables: who speaks under which rules about what.
+    """What a kind reads from the tables of a plan.
 
-    `extras` are the tables that later steps read, and `own` is what only this kind has.
+    `extras` are the tables of later steps, and `own` has what only this kind has.
     """
 
     models: Mapping[str, "Subject"]
@@ -54,7 +54,7 @@ class Design(NamedTuple):
 
 @dataclass(frozen=True)
 class Kind:
-    """What makes a study the kind that it is. Only `read` is required; the rest says nothing more.
+    """Everything specific to a kind of study. Only `read` is required; the rest has defaults.
 
     A kind of your own usually inherits from `chimeralab.selfplay.kind.SelfPlay`, whose studies are
     conversations that a detector judges.
@@ -64,112 +64,112 @@ class Kind:
     units: ClassVar[Units] = Units()
     required: ClassVar[tuple[str, ...]] = ()
     tables: ClassVar[tuple[str, ...]] = ()
-    # Whether a detector judges the conversations, and a guard may watch them while they run.
+    # Whether a detector judges the conversations, live or afterwards.
     judged: ClassVar[bool] = True
-    # The package whose templates say in a bundle what only this kind can say.
+    # The package with the templates of this kind for a bundle.
     templates: ClassVar[str] = "chimeralab.selfplay"
 
     def read(
         self, tables: Mapping[str, Any], loader: PartLoader, locked: Mapping[str, Any] | None
     ) -> Design:
-        """Read the tables of a plan; from `locked`, the resolved plan, where their files are gone.
+        """Read the tables of a plan; use `locked`, the resolved plan, where files are missing.
 
-        Raises `MissingSourceError` when something can't be made again and there is no such plan.
+        Raises `MissingSourceError` if something can't be rebuilt and `locked` is None.
         """
         raise NotImplementedError
 
     def read_extras(self, tables: Mapping[str, Any], loader: PartLoader) -> Mapping[str, Any]:
-        """The tables that later steps read, those that are absent with their defaults."""
+        """The tables of later steps, with defaults for absent ones."""
         return {}
 
     def script(
         self, plan: "Plan", condition: str, prompt: str, seed: int
     ) -> "SessionScript | None":
-        """What a conversation is put through, where it does not just go on by itself."""
+        """The script of a session; None for a free conversation."""
         return None
 
     def agents(self, plan: "Plan") -> Mapping[str, tuple[str, ...]]:
-        """The models that are agents, with what each can do."""
+        """The models that are agents, with their capabilities."""
         return {}
 
     def describe_agents(self, plan: "Plan") -> Mapping[str, str]:
-        """Who keeps the memory of each agent, and what follows from what it can do."""
+        """Who keeps the memory of each agent, and what its capabilities imply."""
         return {}
 
     def open_agent(self, plan: "Plan", name: str, folder: "Path") -> "Model":
-        """An agent of the plan, made ready."""
+        """Open an agent of the plan."""
         raise NotImplementedError
 
     def finish_run(self, study: "Study") -> None:
-        """What is left to do when a run is over."""
+        """Called at the end of a run."""
 
     def count_requests(self, plan: "Plan", model: str) -> tuple[int, int, int]:
-        """The most calls, prompt tokens and reply tokens that a model can be asked for."""
+        """The maximum number of calls, prompt tokens and reply tokens of a model."""
         raise NotImplementedError
 
     def advise(self, plan: "Plan") -> Iterator[str]:
-        """What `check` advises beyond what it says of every study."""
+        """Advice of `check` that is specific to this kind."""
         yield from ()
 
     def detectable(self, plan: "Plan") -> tuple[Any, ...]:
-        """What the declared outcomes can find; each entry is printed as it says itself."""
+        """What the declared outcomes can detect, one printable entry each."""
         return ()
 
     def recompute(self, study: "Study", archive: "Archive") -> Iterator["CheckResult"]:
-        """What only this kind derives from its records, computed again and compared."""
+        """Recompute what only this kind derives from its records, and compare."""
         yield from ()
 
     def export_tables(self) -> Mapping[str, tuple[Columns, str]]:
-        """The tables that only this kind has, each with its columns and its query."""
+        """The export tables of this kind, each with its columns and query."""
         return {}
 
     def analyse(self, study: "Study", estimates: "Estimates") -> Any:
-        """What the records show, read from the stored estimates or computed."""
+        """Analyse the records, using stored estimates where they are current."""
         raise NotImplementedError
 
     def name_numbers(
         self, study: "Study", analysis: Any, decided: Any = None, **found: Any
     ) -> Iterator[Any]:
-        """The numbers of an analysis for texts, each as a `report.named_numbers.Entry`."""
+        """The named numbers of an analysis, as `report.named_numbers.Entry`."""
         yield from ()
 
     def report(self, study: "Study", tell: Callable[[str], None], estimates: "Estimates") -> Any:
-        """The report of a study, as a `report.files.Report`."""
+        """Build the report, a `report.files.Report`."""
         raise NotImplementedError
 
     def describe(self, plan: "Plan") -> str:
-        """What is crossed with what, in words."""
+        """The design in words, such as what is crossed with what."""
         raise NotImplementedError
 
     def facts(self, study: "Study") -> Mapping[str, Any]:
-        """What the templates of this kind say of a study."""
+        """The variables of this kind's templates."""
         return {}
 
     def outcome_columns(self) -> Columns:
         raise NotImplementedError
 
     def outcomes(self, study: "Study") -> Iterable[Mapping[str, Any]]:
-        """What was measured of each conversation: the rows that an analysis is made from."""
+        """The rows that an analysis is computed from, one per conversation."""
         raise NotImplementedError
 
     def live_results(self, study: "Study") -> Mapping[str, Mapping[str, str]]:
-        """What is measured of each condition so far, as a page shows it while the study runs."""
+        """Results so far by condition, for the live page."""
         return {}
 
     def show_talk(self, study: "Study", talk: str, condition: str) -> Any:
-        """A finished conversation as a block of a page; None where it is shown as any other."""
+        """A finished conversation as a page block; None for the default view."""
         return None
 
 
 def load_kind(name: str) -> type[Kind]:
-    """A kind of this package; its module is loaded when a plan is of it."""
+    """Import a built-in kind."""
     module, _, cls = KINDS[name].partition(":")
     found: type[Kind] = getattr(import_module(module), cls)
     return found
 
 
 def read_kind(tables: Mapping[str, Any], loader: PartLoader) -> Part:
-    """[study] kind = "trial", or a kind of your own: [kind] use = "module:Class"."""
+    """Read `[study] kind = "trial"`, or a kind of your own: `[kind] use = "module:Class"`."""
     about = tables.get("study")
     given = about.get("kind", "selfplay") if isinstance(about, Mapping) else "selfplay"
     table = tables.get("kind", {"use": given})

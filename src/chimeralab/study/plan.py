@@ -1,4 +1,4 @@
-"""The plan of a study: read from TOML, checked completely, every default written out."""
+"""The plan of a study: read from TOML, validated, with every default filled in."""
 
 import re
 import tomllib
@@ -36,15 +36,15 @@ from chimeralab.runner import Price, Prompt, Rules, Speaker
 from chimeralab.study.database import StoreError
 from chimeralab.study.kind import Design, Kind, MissingSourceError, read_kind
 
-# More than this in one prompt or plan is a file picked by mistake.
-LARGEST_PLAN = 10_000_000
+# A larger plan is a file picked by mistake.
+MAX_PLAN_BYTES = 10_000_000
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Count = Annotated[int, Field(ge=1)]
 
 
 @dataclass(frozen=True, slots=True)
-class About(Record):
-    """[study]: what is asked."""
+class StudyTable(Record):
+    """[study]: the name and the question."""
 
     name: Annotated[str, Field(min_length=1)]
     question: str = ""
@@ -53,7 +53,7 @@ class About(Record):
 
 @dataclass(frozen=True, slots=True)
 class SamplingChange(Record):
-    """[sampling], wherever it stands: what is not named stays as it was further out."""
+    """[sampling] at any level; keys that are absent keep the value of the outer level."""
 
     temperature: Annotated[float, Field(ge=0)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -65,20 +65,8 @@ class SamplingChange(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Declared(Record):
-    """The keys of [models.NAME] that every kind of model has.
-
-    A revision is what the plan's author declares; no server lets us check it.
-    """
-
-    revision: str | None = None
-    price: Price | None = None
-    sampling: SamplingChange = field(default_factory=SamplingChange)
-
-
-@dataclass(frozen=True, slots=True)
 class RunTable(Record):
-    """[run]: how the work is done. Each run may set other limits on the command line."""
+    """[run]: order, concurrency and limits, which the command line may override for one run."""
 
     seed: int = 0
     concurrency: Count = 8
@@ -90,7 +78,7 @@ class RunTable(Record):
 
 @dataclass(frozen=True, slots=True)
 class Subject(Record):
-    """A model of the plan: which part, as which revision it is declared, at what price."""
+    """A model of the plan. No server lets us check its declared `revision`."""
 
     part: Part
     revision: str | None = None
@@ -99,7 +87,7 @@ class Subject(Record):
 
 @dataclass(frozen=True, slots=True)
 class Condition(Record):
-    """Who speaks, fully resolved, and what is done on collapse."""
+    """The speakers of a condition, fully resolved, and its countermeasure."""
 
     speakers: tuple[Speaker, ...]
     countermeasure: Part | None = None
@@ -107,15 +95,14 @@ class Condition(Record):
 
 @dataclass(frozen=True, slots=True)
 class Plan(Record):
-    """A whole study as it was declared; `own` is what only studies of its kind have.
+    """A whole study as declared; `own` has what only studies of its kind have.
 
-    `detector` judges what was said; `live` acts while it is said, where that is another one.
-    `code` has the files of parts that are not ours, by the `use` that names them, and
-    `outside_parts` what there is to know of these parts without running them. Without `consent`
-    none of that code is run.
+    `detector` judges conversations afterwards; `live`, if given, while they run. `code` has the
+    files of outside parts by the `use` that names them, and `outside_parts` describes these parts
+    without running them. Without `consent`, none of that code is run.
     """
 
-    study: About
+    study: StudyTable
     models: Mapping[str, Subject]
     conditions: Mapping[str, Condition]
     conversation: Rules
@@ -131,35 +118,35 @@ class Plan(Record):
     consent: Consent | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as a lock holds it; what it says of outside code stands there by itself."""
+        """The plan as the lock stores it, without outside code, which has its own keys there."""
         values = Record.as_dict(self)
         own = values.pop("own")
         for name in ("code", PARTS, "consent", "kind"):
             del values[name]
-        # Every lock has the key `trial`, as one of the first version had.
+        # Every lock has the key `trial`; removing it would change all hashes.
         return {**values, "trial": None, **({self.kind.name: own} if own is not None else {})}
 
     @property
     def acting(self) -> Part:
-        """The detector that `stop_early` and countermeasures listen to."""
+        """The detector that triggers `stop_early` and countermeasures."""
         return self.live or self.detector
 
     @property
     def needs_guard(self) -> bool:
-        """Whether the course of a conversation depends on the detector."""
+        """Whether the detector can change a conversation while it runs."""
         measures = any(condition.countermeasure for condition in self.conditions.values())
         return measures or self.conversation.stop_early
 
 
 def read_plan(path: Path, loader: PartLoader, locked: Mapping[str, Any] | None = None) -> Plan:
-    """Read a plan file. Whatever is wrong with it is said in one sentence, without any key."""
+    """Read a plan file; errors name the file, and keys are redacted from them."""
     try:
-        text = read_text(path, "a plan", max_bytes=LARGEST_PLAN)
+        text = read_text(path, "a plan", max_bytes=MAX_PLAN_BYTES)
         return make_plan(tomllib.loads(text), loader, locked)
     except tomllib.TOMLDecodeError as error:
         raise InputError(redact(f"{path.name}: not valid TOML: {error}")) from error
     except StoreError:
-        raise  # the store was asked what code its plan names; what is wrong is not in the plan
+        raise  # reading outside parts consults the store; its errors are not the plan's
     except InputError as error:
         kind = MissingSourceError if isinstance(error, MissingSourceError) else InputError
         raise kind(redact(f"{path.name}: {error}")) from None
@@ -168,16 +155,16 @@ def read_plan(path: Path, loader: PartLoader, locked: Mapping[str, Any] | None =
 def make_plan(
     tables: Mapping[str, Any], loader: PartLoader, locked: Mapping[str, Any] | None = None
 ) -> Plan:
-    """Resolve the tables of a plan. Files and code that it names are looked for beside it.
+    """Resolve the tables of a plan.
 
-    `locked` is the resolved plan, for what can't be made again from the files.
+    `locked` is the resolved plan, for what can't be rebuilt from the files.
     """
     part = read_kind(tables, loader)
     kind: Kind = part.settings
     if not isinstance(kind, StandIn):
         _check_tables(tables, kind)
     _refuse_secrets(tables)
-    about = read_record(About, tables.get("study"), "[study]")
+    about = read_record(StudyTable, tables.get("study"), "[study]")
     if isinstance(kind, StandIn):
         design = _design_as_locked(kind, tables, loader)
     else:
@@ -198,7 +185,7 @@ def make_plan(
 
 
 def refuse_unpriced(plan: Plan) -> None:
-    """Raise when the cost of a reply could not be known."""
+    """Raise if some model has no price."""
     unpriced = [name for name, subject in plan.models.items() if subject.price is None]
     if unpriced:
         raise InputError(
@@ -212,21 +199,21 @@ def _check_tables(tables: Mapping[str, Any], kind: Kind) -> None:
         choose(name, (*kind.tables, "kind"), f"table [{name}]")
     for name in kind.required:
         if name not in tables:
-            raise InputError(f"there is no table [{name}]; a plan needs {', '.join(kind.required)}")
+            raise InputError(f"there is no table [{name}]; required: {', '.join(kind.required)}")
 
 
 def _design_as_locked(kind: Kind, tables: Mapping[str, Any], loader: PartLoader) -> Design:
-    """What a kind whose code may not run has read before: its lock has every word of it."""
-    kept = loader.locked()
+    """Take the design of a kind whose code may not run from its lock."""
+    locked = loader.locked()
     conditions: dict[str, Condition] = {}
-    for name, condition in kept["conditions"].items():
+    for name, condition in locked["conditions"].items():
         speakers = read_value(tuple[Speaker, ...], condition["speakers"], f"plan.lock {name}")
         conditions[name] = Condition(speakers)
     return Design(
         models=read_models(tables, loader, MODELS),
         conditions=conditions,
-        conversation=read_record(Rules, kept["conversation"], "plan.lock [conversation]"),
-        prompts=read_value(tuple[Prompt, ...], kept["prompts"], "plan.lock [prompts]"),
+        conversation=read_record(Rules, locked["conversation"], "plan.lock [conversation]"),
+        prompts=read_value(tuple[Prompt, ...], locked["prompts"], "plan.lock [prompts]"),
         extras=kind.read_extras({}, loader),
     )
 
@@ -236,15 +223,15 @@ def _refuse_secrets(tables: Mapping[str, Any]) -> None:
     for name, value in secrets(*re.findall(r"'key_env': '(\w+)'", text)).items():
         if value in text:
             raise InputError(
-                f"the plan holds the value of the environment variable {name}; "
-                "take it out: keys are read from the environment and belong in no file"
+                f"the plan contains the value of the environment variable {name}; "
+                "remove it: keys are read from the environment"
             )
 
 
 def read_models(
     tables: Mapping[str, Any], loader: PartLoader, known: Mapping[str, type], *, needed: bool = True
 ) -> dict[str, Subject]:
-    """[models.NAME]: which part each model is, and what the plan declares of it."""
+    """Read [models.NAME]."""
     found = {}
     for name, table in read_named_tables(tables, "models", needed=needed).items():
         place = f"[models.{name}]"
@@ -258,20 +245,16 @@ def read_models(
 def read_subject(
     known: Mapping[str, type], table: Any, place: str, loader: PartLoader, seam: Seam
 ) -> Subject:
-    """A table that names a model or an agent, with the keys that all of them have."""
+    """Read a table that names a model or an agent, with the keys common to all of them."""
     table = dict(table) if isinstance(table, Mapping) else {}
-    common = {key: table.pop(key) for key in ("revision", "price", "sampling") if key in table}
-    declared = read_record(Declared, common, place)
-    part = read_part(known, table, place, loader, seam)
-    return Subject(part, declared.revision, declared.price)
+    revision = read_value(str | None, table.pop("revision", None), f"{place} revision")
+    price = read_value(Price | None, table.pop("price", None), f"{place} price")
+    read_record(SamplingChange, table.pop("sampling", {}), f"{place} sampling")
+    return Subject(read_part(known, table, place, loader, seam), revision, price)
 
 
 def _detector(table: Any, place: str, loader: PartLoader) -> Part:
-    """[detector]: what decides which turns are collapsed: `locked`, `loops` or one of your own.
-
-    The same one ends conversations under `stop_early` and triggers countermeasures, unless there
-    is one for that in [live].
-    """
+    """Read [detector] or [live]: `locked`, `loops` or one of your own."""
     named = {"use": "locked", **table} if isinstance(table, Mapping) else table
     part = read_part(DETECTORS, named, place, loader, judging.SEAM)
     check_detector(part.settings, f"use = {part.use!r} in {place}")
@@ -281,11 +264,11 @@ def _detector(table: Any, place: str, loader: PartLoader) -> Part:
 def read_named_tables(
     tables: Mapping[str, Any], key: str, *, needed: bool = False
 ) -> Mapping[str, Any]:
-    """The tables [KEY.NAME] of a plan, under names that can stand in a file name."""
+    """Read the tables [KEY.NAME], whose names must be valid in a file name."""
     named = tables.get(key, {})
     if not isinstance(named, Mapping) or (needed and not named):
         raise InputError(
-            f"[{key}] takes tables [{key}.NAME]" + (", one at least" if needed else "")
+            f"[{key}] takes tables [{key}.NAME]" + (", at least one" if needed else "")
         )
     for name in named:
         read_value(Name, name, f"[{key}] the name")
@@ -293,7 +276,7 @@ def read_named_tables(
 
 
 def merge_sampling(*changes: SamplingChange) -> Sampling:
-    """How replies are drawn once every change is made, the last one winning."""
+    """Apply sampling tables from the outermost to the innermost."""
     sampling = Sampling()
     for change in changes:
         sampling = change.on(sampling)
@@ -301,7 +284,7 @@ def merge_sampling(*changes: SamplingChange) -> Sampling:
 
 
 def _check_together(plan: Plan) -> None:
-    """What no table can know of the others."""
+    """Check constraints between tables."""
     if plan.run.max_cost is not None:
         refuse_unpriced(plan)
     why_not = plan.acting.settings.needs.why_not_live

@@ -1,4 +1,4 @@
-"""Running a study: what is missing is asked for, what is there is left alone."""
+"""Run a study: only the missing turns are requested."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ from chimeralab.study.plan import Plan, refuse_unpriced
 from chimeralab.study.store import CROWD, Store
 from chimeralab.study.subjects import ask_once, open_models
 
-# What a stored turn takes on disk: its text at a generous five bytes a token, and its rows.
+# The size of a stored turn: its text, generously, and its rows.
 BYTES_A_TOKEN = 5
 BYTES_A_TURN = 2_000
 SPARE_BYTES = 20_000_000
@@ -46,7 +46,7 @@ SIGNALS = [
 
 @dataclass(frozen=True, slots=True)
 class RunOptions(Record):
-    """What may differ from run to run without touching the plan; None is as planned."""
+    """Options of one run; None takes the value of the plan."""
 
     concurrency: int | None = None
     max_cost: float | None = None
@@ -56,7 +56,7 @@ class RunOptions(Record):
 
 @dataclass(frozen=True, slots=True)
 class RunSummary(Record):
-    """Where a study stands after a run, and why the run stopped if it had to."""
+    """The state of a study after a run, and why the run stopped early, if it did."""
 
     locked: bool
     arms: tuple[ConditionFlow, ...]
@@ -73,18 +73,18 @@ def run_study(
     options: RunOptions | None = None,
     publish: Subscriber = lambda news: None,
 ) -> RunSummary:
-    """Run every planned conversation that has not come to its end yet."""
+    """Run every planned conversation that has not ended."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         pass
-    else:  # as in a notebook, where an event loop is running already
+    else:  # in a notebook, an event loop is already running
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(run_study, study, options, publish).result()
     started = time.monotonic()
     run = StudyRun(study, options or RunOptions(), publish)
     with study.run_lock(), closing(Store(study.store_path)) as store:
-        stopped = run.go_on(store)
+        stopped = run.execute(store)
         study.plan.kind.finish_run(study)
     with study.archive() as archive:
         arms = flow(archive)
@@ -104,8 +104,8 @@ class StudyRun:
             refuse_unpriced(self.plan)
         self.concurrency = options.concurrency or self.plan.run.concurrency
 
-    def go_on(self, store: Store) -> str | None:
-        """Run what is missing; returns why it stopped before the end, if it did."""
+    def execute(self, store: Store) -> str | None:
+        """Run what is missing; returns why it stopped early, if it did."""
         self._refuse_another_plan(store)
         store.enter_talks(self.study.talks)
         open_talks = store.open_talks()
@@ -119,7 +119,7 @@ class StudyRun:
         try:
             stopped = asyncio.run(self._converse(store, missing))
         finally:
-            with suppress(StoreError):  # what broke the run off is what has to be told
+            with suppress(StoreError):  # the error that ended the run comes first
                 store.end_run(stopped)
         return stopped
 
@@ -131,28 +131,28 @@ class StudyRun:
             spent=store.total_cost(),
             patience=max(3, self.concurrency),
         )
-        self._tell_start(store, len(missing))
+        self._publish_start(store, len(missing))
         async with open_models(self.plan, self.study.path) as models:
-            with ThreadPoolExecutor(1) as judges, stopped_by_signals(brake):
+            with ThreadPoolExecutor(1) as judges, stop_on_signals(brake):
                 await ask_once(models, self.plan.kind.agents(self.plan))
                 log = RetryLog(store, missing)
                 for model in models.values():
                     log.attach(model)
-                room = RunContext(
+                context = RunContext(
                     models=models,
                     journal=store,
                     brake=brake,
                     prices={n: s.price for n, s in self.plan.models.items() if s.price},
-                    # A guard takes some 30 ms of a core for a turn, which would hold up a crowd.
+                    # A guard takes 30 ms of CPU per turn, too much for many conversations.
                     watch=watcher(self.plan, options.watch and self.concurrency <= CROWD),
                     judges=judges,
                     retry_wait=run.retry_wait,
                     publish=self.publish,
                 )
-                await converse_all(missing, room, self.concurrency)
+                await converse_all(missing, context, self.concurrency)
         return brake.reason
 
-    def _tell_start(self, store: Store, missing: int) -> None:
+    def _publish_start(self, store: Store, missing: int) -> None:
         talks, turns = len(self.study.talks), self.plan.conversation.turns
         self.publish(
             RunStarted(
@@ -182,17 +182,16 @@ class StudyRun:
 
 
 def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
-    """What starts a guard, which listens to the detector that acts while a conversation runs.
+    """A factory of live guards; None if nothing is to be watched.
 
-    Watching for its own sake must not make anyone download an encoder, and a detector that compares
-    no vectors never needs one.
+    Watching that changes nothing must not trigger the download of an encoder.
     """
     if not plan.kind.judged:
         return None
     detector: Detector = plan.acting.settings
     needs = detector.needs
-    at_hand = not needs.lags or weights.locate(weights.ENCODER) is not None
-    if not (plan.needs_guard or (wanted and at_hand and not needs.why_not_live)):
+    available = not needs.lags or weights.locate(weights.ENCODER) is not None
+    if not (plan.needs_guard or (wanted and available and not needs.why_not_live)):
         return None
     encoder = None
     if needs.lags:
@@ -203,7 +202,7 @@ def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
 
 
 def refuse_full_disk(study: Study, talks: Sequence[Talk]) -> None:
-    """Raise when what is still to come may not fit."""
+    """Raise if the missing turns may not fit on the disk."""
     tokens = max(speaker.sampling.max_tokens for talk in talks for speaker in talk.speakers)
     turns = len(talks) * study.plan.conversation.turns
     needed = turns * (tokens * BYTES_A_TOKEN + BYTES_A_TURN) + SPARE_BYTES
@@ -216,8 +215,8 @@ def refuse_full_disk(study: Study, talks: Sequence[Talk]) -> None:
 
 
 @contextmanager
-def stopped_by_signals(brake: Brake) -> Iterator[None]:
-    """Inside, Ctrl-C lets the requests in flight finish, and a second one cancels them."""
+def stop_on_signals(brake: Brake) -> Iterator[None]:
+    """On Ctrl-C, let the requests in flight finish; on a second one, cancel them."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
 
@@ -227,7 +226,7 @@ def stopped_by_signals(brake: Brake) -> Iterator[None]:
         else:
             task.cancel()
 
-    # Not every system and no other thread can handle signals in a loop: there they act as ever.
+    # Some systems, and threads other than the main one, can't handle signals in a loop.
     with suppress(NotImplementedError, RuntimeError, ValueError):
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:

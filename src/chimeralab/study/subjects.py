@@ -1,4 +1,4 @@
-"""The models of a plan, made ready: opened, and asked once whether they answer."""
+"""Open the models of a plan, and check that they answer."""
 
 import time
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
@@ -23,9 +23,9 @@ HELLO = Request(
 
 @dataclass(frozen=True, slots=True)
 class FirstAnswer(Record):
-    """What a model answered when it was asked once, how fast, and how fast when asked `again`.
+    """A model's answer to a test question, its latency, and the latency of a second one, `again`.
 
-    The first answer may wait until weights are loaded, or a server has woken up.
+    The first answer may include loading weights or waking a server.
     """
 
     model: str
@@ -36,13 +36,13 @@ class FirstAnswer(Record):
 
     @property
     def each(self) -> float:
-        """The seconds of an answer like those that follow."""
+        """The latency to expect of later answers."""
         return self.seconds if self.again is None else self.again
 
 
 @asynccontextmanager
 async def open_models(plan: Plan, folder: Path) -> AsyncIterator[dict[str, Model]]:
-    """The models by their names in the plan; two names for the same settings share one."""
+    """Open the models, by name; names with the same settings share one."""
     allow_keys(plan)
     opened: dict[str, Model] = {}
     agents = plan.kind.agents(plan)
@@ -50,11 +50,10 @@ async def open_models(plan: Plan, folder: Path) -> AsyncIterator[dict[str, Model
         for name, subject in plan.models.items():
             if repr(subject.part) not in opened:
                 settings: Any = subject.part.settings
-                with saying(_place(name, agents)):
+                with name_model(_place(name, agents)):
                     if name in agents:
                         opened[repr(subject.part)] = plan.kind.open_agent(plan, name, folder)
                         continue
-                    # Settings that name files say how they are found from the study's folder.
                     placed = settings.within(folder) if hasattr(settings, "within") else settings
                     opened[repr(subject.part)] = placed.open()
         yield {name: opened[repr(subject.part)] for name, subject in plan.models.items()}
@@ -65,7 +64,7 @@ async def open_models(plan: Plan, folder: Path) -> AsyncIterator[dict[str, Model
 
 
 def allow_keys(plan: Plan) -> None:
-    """Have the user allow every key that goes elsewhere than to the one whose it is."""
+    """Ask for consent to send a key anywhere but to its own provider."""
     for subject in plan.models.values():
         key: SentKey | None = getattr(subject.part.settings, "sent_key", None)
         if key is None or key.is_usual:
@@ -78,13 +77,13 @@ def allow_keys(plan: Plan) -> None:
 async def ask_once(
     models: Mapping[str, Model], agents: Collection[str] = (), *, time_it: bool = False
 ) -> tuple[FirstAnswer, ...]:
-    """Ask every model once, so that one that is out of reach is known before anything is spent.
+    """Ask every model once, so that an unreachable one is reported before anything is spent.
 
-    With `time_it`, models are asked a second time, which says how fast they are once awake.
+    With `time_it`, models are asked a second time, for their latency once loaded.
     """
     answers = []
     for name, model in models.items():
-        with saying(_place(name, agents)):
+        with name_model(_place(name, agents)):
             started = time.perf_counter()
             reply = await model.reply(HELLO)
             seconds, again = time.perf_counter() - started, None
@@ -102,11 +101,11 @@ def _place(name: str, agents: Collection[str]) -> str:
 
 
 @contextmanager
-def saying(place: str) -> Iterator[None]:
-    """Name the model that can't be used, and keep keys out of what is said about it."""
+def name_model(place: str) -> Iterator[None]:
+    """Name the model in errors, and redact keys from them."""
     try:
         yield
     except ChimeraError as error:
         raise InputError(f"{place} can't be used: {redact(str(error))}") from error
-    except Exception as error:  # whatever the code of others lets through
+    except Exception as error:  # from outside code
         raise wrap_error(place, error) from error

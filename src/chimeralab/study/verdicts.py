@@ -1,19 +1,17 @@
-"""Judging a study: every finished conversation gets the verdict of the plan's detector, once.
-
-To verify it, verdicts are computed again from the stored texts; nothing is written for that.
-"""
+"""The verdicts of a study: computed once for every finished conversation, recomputed to verify."""
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from chimeralab import weights
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import plural
 from chimeralab.core.parts import StandIn, format_value
-from chimeralab.core.records import Detection
+from chimeralab.core.records import Detection, Record
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import resolve_loops
 from chimeralab.embedding.encoder import MARGINS, Encoder, model_hash, study_encoder
@@ -28,7 +26,7 @@ def detect_study(
     publish: Callable[[Detection], None] = lambda detection: None,
     encoder: Encoder | None = None,
 ) -> int:
-    """Judge the finished conversations that have no verdict yet; says how many there were."""
+    """Judge the finished conversations without a verdict, and return their number."""
     study.check_lock()
     detector = study.plan.detector.settings
     detector_id = detector_key(study)
@@ -60,7 +58,7 @@ def detect_study(
 
 
 def load_detections(study: Study) -> Iterator[dict[str, Any]]:
-    """The verdicts of the plan's detector as plain values, in the order of the plan."""
+    """Load the verdicts of the plan's detector as plain values, in the order of the plan."""
     query = (
         "SELECT detection FROM detections JOIN trajectories ON id = trajectory"
         " WHERE detector = ? ORDER BY position"
@@ -71,11 +69,11 @@ def load_detections(study: Study) -> Iterator[dict[str, Any]]:
 
 
 def detector_key(study: Study) -> str:
-    """What a verdict depends on besides the texts: the detector, its settings, the weights."""
+    """A hash of what verdicts depend on besides the texts: detector, settings and weights."""
     return digest({"detector": study.plan.detector.as_dict(), "encoder": model_hash()})
 
 
-# Vectors of two machines may each be off by a margin.
+# The vectors of two machines may each differ by a margin.
 TOLERANCE = 2 * max(MARGINS.values())
 FIRM = (
     "judged", "turns", "at_risk_turns", "collapsed_turns", "collapse_rate", "at_risk_rate",
@@ -87,7 +85,7 @@ FIELDS_NAMED = 3
 
 
 class Finding(NamedTuple):
-    """Something that is not as it was locked or stored."""
+    """Something that contradicts the lock or the records."""
 
     place: str
     problem: str
@@ -96,21 +94,43 @@ class Finding(NamedTuple):
         return f"{self.place}: {self.problem}"
 
 
-class CheckResult(NamedTuple):
-    """What was computed again: all that did not fit, and what could or could not be checked.
+@dataclass(frozen=True, slots=True)
+class Deviation(Record):
+    """Something consistent that a reader has to know about."""
 
-    `corrected` holds the verdicts that the texts give where other ones are stored.
+    kind: str
+    place: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.sentence}"
+
+
+@dataclass(slots=True)
+class CheckResult:
+    """What checks found, and what they could or could not check.
+
+    `corrected` has the recomputed verdicts where others are stored.
     """
 
     findings: tuple[Finding, ...] = ()
     checked: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    corrected: Mapping[str, Detection] = {}
+    corrected: Mapping[str, Detection] = field(default_factory=dict)
+    deviations: tuple[Deviation, ...] = ()
+
+    def add(self, other: "CheckResult") -> None:
+        self.findings += other.findings
+        self.checked += other.checked
+        self.unchecked += other.unchecked
+        self.notes += other.notes
+        self.corrected = {**self.corrected, **other.corrected}
+        self.deviations += other.deviations
 
 
 def recompute_verdicts(study: Study, archive: Archive, *, quick: bool = False) -> CheckResult:
-    """Judge every conversation that has a verdict again, from its stored texts."""
+    """Recompute every verdict from the stored texts."""
     query = "SELECT trajectory, detection FROM detections WHERE detector = ?"
     rows = archive.rows(query, detector_key(study))
     stored = {row["trajectory"]: row["detection"] for row in rows}
@@ -122,22 +142,22 @@ def recompute_verdicts(study: Study, archive: Archive, *, quick: bool = False) -
     needs_vectors = bool(study.plan.detector.settings.needs.lags)
     encoder = None
     if needs_vectors and quick:
-        return CheckResult(unchecked=(f"{count} were not computed again (--quick)",))
+        return CheckResult(unchecked=(f"{count} were not recomputed (--quick)",))
     if needs_vectors:
         try:
-            encoder = _encoder_at_hand()
+            encoder = _local_encoder()
         except InputError as error:
             finding = Finding("encoder", str(error))
-            return CheckResult((finding,), (), (f"{count} could not be computed again",))
+            return CheckResult((finding,), (), (f"{count} could not be recomputed",))
         if encoder is None:
             fetch = f"`chimera models pull {weights.ENCODER}` fetches it"
             pull = f"the encoder is not on this machine; {fetch}"
-            return CheckResult(unchecked=(f"{count} were not computed again: {pull}",))
+            return CheckResult(unchecked=(f"{count} were not recomputed: {pull}",))
     return _judge_again(study, archive, stored, encoder)
 
 
-def _encoder_at_hand() -> Encoder | None:
-    """The encoder, its file hashed; None where verifying would have to download it."""
+def _local_encoder() -> Encoder | None:
+    """Open the encoder, hashing its file; None if it would have to be downloaded."""
     if "missing" in weights.file_states(weights.ENCODER).values():
         return None
     return study_encoder()
@@ -152,18 +172,18 @@ def _judge_again(
     talks = [talk for talk in archive.trajectories() if talk.id in stored]
     findings, corrected, other_loops = [], {}, Counter[str]()
     for name in stored.keys() - {talk.id for talk in talks}:
-        findings.append(Finding(name, "it has a verdict, but no turn"))
+        findings.append(Finding(name, "it has a verdict but no turns"))
     for talk, again in judge.judge(talks):
         name = talk.id
         try:
-            kept = json.loads(stored[name])
-            differing = list(_differences(kept, json.loads(json.dumps(again.as_dict()))))
-            if kept.get("loop_detector") != again.loop_detector:
-                other_loops[_loops_by(kept.get("loop_detector"))] += 1
+            verdict = json.loads(stored[name])
+            differing = list(_differences(verdict, json.loads(json.dumps(again.as_dict()))))
+            if verdict.get("loop_detector") != again.loop_detector:
+                other_loops[_loops_by(verdict.get("loop_detector"))] += 1
         except (ValueError, AttributeError):
             differing = ["it can't be read"]
         if talk.metadata["outcome"] is None:
-            findings.append(Finding(name, "it has a verdict, but has not ended"))
+            findings.append(Finding(name, "it has a verdict but has not ended"))
         if differing:
             corrected[name] = again
             said = "; ".join(differing[:FIELDS_NAMED])
@@ -171,14 +191,14 @@ def _judge_again(
             findings.append(Finding(name, problem))
     return CheckResult(
         findings=tuple(findings),
-        checked=(f"{len(talks):,} verdicts computed again from their texts",),
+        checked=(f"{len(talks):,} verdicts recomputed from their texts",),
         unchecked=tuple(
             f"not recomputed: the loops of {n:,} verdicts, judged by {name}"
             for name, n in other_loops.items()
         ),
         notes=(
-            f"{encoder.forged_count:,} cached vectors had not been made by this machine; "
-            "they were computed again",
+            f"{encoder.forged_count:,} cached vectors had not been made by this machine and were "
+            "recomputed",
         )
         if encoder is not None and encoder.forged_count
         else (),
@@ -187,13 +207,13 @@ def _judge_again(
 
 
 def _loops_by(described: Any) -> str:
-    """The loop detector that a stored verdict is of, in a word."""
+    """The name of the loop detector of a stored verdict."""
     found = described.get("operating_point") if isinstance(described, Mapping) else None
     return str(found or "a version without a loop detector")
 
 
 def _differences(stored: Mapping[str, Any], again: Mapping[str, Any]) -> Iterator[str]:
-    """The fields in which two verdicts differ; similarities may do so by the encoder's margin."""
+    """The fields in which two verdicts differ, beyond the encoder's margin for similarities."""
     same_loops = stored.get("loop_detector") == again["loop_detector"]
     loops = stored.get("loops")
     for old, new in zip(loops if isinstance(loops, list) else (), again["loops"], strict=False):
@@ -208,7 +228,7 @@ def _differences(stored: Mapping[str, Any], again: Mapping[str, Any]) -> Iterato
 
 
 def alike(a: Any, b: Any, tolerance: float) -> bool:
-    """Whether two plain values are the same, up to so much in any number."""
+    """Whether two plain values are equal, with numbers within a tolerance."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(alike(a[key], b[key], tolerance) for key in a)
     if isinstance(a, list) and isinstance(b, list):

@@ -1,6 +1,7 @@
-"""Is a study still what it was? What is derived is computed again, what was observed is chained.
+"""Verify a study: recompute what is derived, and check the hashes over what was observed.
 
-`findings` do not fit. `deviations` fit, but a reader has to know of them. `notes` are how it went.
+`findings` contradict the records or the lock; `deviations` are consistent, but a reader has to know
+about them; `notes` say how the study was run.
 """
 
 import json
@@ -26,37 +27,16 @@ from chimeralab.study.lock import (
     resolve,
 )
 from chimeralab.study.store import Archive, Row
-from chimeralab.study.verdicts import Finding, recompute_verdicts
-
-
-@dataclass(frozen=True, slots=True)
-class Deviation(Record):
-    """Something that fits, and that a reader has to know of."""
-
-    kind: str
-    place: str
-    sentence: str
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.sentence}"
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedHead(Record):
-    """An earlier root hash of a study: after which record it stood, and how many followed."""
-
-    head: str
-    record: int
-    followed: int
-    sentence: str
+from chimeralab.study.verdicts import CheckResult, Deviation, Finding, recompute_verdicts
 
 
 @dataclass(frozen=True, slots=True)
 class Verification(Record):
-    """What was checked, and all that did not fit.
+    """The result of a verification.
 
-    `root` is the head of the chain over `records` records, and the lock before there are any.
-    `corrected` are the verdicts that the texts give where others are stored.
+    `root` is the head of the chain over `records` records, or the lock before there are any.
+    `expected` describes the root hash that was asked for. `corrected` has the recomputed verdicts
+    where others are stored.
     """
 
     locked: bool
@@ -69,11 +49,10 @@ class Verification(Record):
     unchecked: tuple[str, ...] = ()
     root: str | None = None
     records: int = 0
-    expected: ExpectedHead | None = None
+    expected: Mapping[str, Any] | None = None
     corrected: Mapping[str, Detection] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """The three lists and what they rest on."""
         values = self.as_dict()
         del values["corrected"]
         findings = [finding._asdict() for finding in self.findings]
@@ -81,14 +60,14 @@ class Verification(Record):
 
 
 def verify_study(study: Study, *, quick: bool = False, expect: str | None = None) -> Verification:
-    """Recompute everything. Nothing is written.
+    """Recompute everything, without writing anything.
 
-    `quick` leaves out the verdicts that need vectors; `expect` is a root hash from earlier.
+    `quick` skips the verdicts that need vectors; `expect` is an earlier root hash.
     """
     expected = expect and expect.strip().lower()
     if expected is not None and not re.fullmatch("[0-9a-f]{64}", expected):
         raise InputError(f"--expect {expect}: a root hash has 64 hexadecimal digits")
-    found = _Found()
+    found = CheckResult()
     lock = _check_lock(study, found)
     conversations = turns = 0
     chain = None
@@ -98,17 +77,17 @@ def verify_study(study: Study, *, quick: bool = False, expect: str | None = None
             conversations = archive.value("SELECT count(*) FROM trajectories")
             turns = archive.value("SELECT count(*) FROM turns")
     else:
-        found.notes.append("nothing has been run yet")
-    known = _expected(expected, lock, chain, found) if expected else None
+        found.notes += ("nothing has been run yet",)
+    known = _find_root(expected, lock, chain, found) if expected else None
     return Verification(
         locked=lock is not None,
         conversations=conversations,
         turns=turns,
-        findings=tuple(found.findings),
-        deviations=tuple(found.deviations),
-        notes=tuple(found.notes),
-        checked=tuple(found.checked),
-        unchecked=tuple(found.unchecked),
+        findings=found.findings,
+        deviations=found.deviations,
+        notes=found.notes,
+        checked=found.checked,
+        unchecked=found.unchecked,
         root=(chain and chain.head) or (lock.sha256 if lock else None),
         records=len(chain.records) if chain else 0,
         expected=known,
@@ -116,88 +95,72 @@ def verify_study(study: Study, *, quick: bool = False, expect: str | None = None
     )
 
 
-@dataclass(slots=True)
-class _Found:
-    """What the checks have found so far."""
-
-    findings: list[Finding] = field(default_factory=list)
-    deviations: list[Deviation] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    checked: list[str] = field(default_factory=list)
-    unchecked: list[str] = field(default_factory=list)
-    corrected: dict[str, Detection] = field(default_factory=dict)
-
-
-def _check_lock(study: Study, found: _Found) -> Lock | None:
-    """The lock, and whether the plan is still the locked one."""
+def _check_lock(study: Study, found: CheckResult) -> Lock | None:
+    """Read the lock, and compare the plan with it."""
     try:
         lock = study.lock
     except LockError as error:
-        found.findings.append(Finding("plan.lock", str(error)))
+        found.findings += (Finding("plan.lock", str(error)),)
         return None
     if lock is None:
         sentence = "there is no plan.lock: the study is exploratory"
-        found.deviations.append(Deviation("exploratory outcomes", "plan.toml", sentence))
+        found.deviations += (Deviation("exploratory outcomes", "plan.toml", sentence),)
         return None
     present = resolve(study.plan)
     then, now = lock.resolved.get("chimeralab"), present["chimeralab"]
     if then != now:
-        found.notes.append(f"locked with chimera-lab {then}, verified with {now}")
+        found.notes += (f"locked with chimera-lab {then}, verified with {now}",)
     for use, sha256 in lock.resolved.get("outside_code", {}).items():
         if sha256 is not None and present["outside_code"].get(use, "") is None:
             present["outside_code"][use] = sha256
-            found.unchecked.append(f"the code of {use}, which is not here (sha256 {sha256})")
+            found.unchecked += (f"the code of {use}, which is not here (sha256 {sha256})",)
     changes = list_changes({**lock.resolved, "chimeralab": now}, present)
-    found.findings += [Finding("plan.toml", f"not as locked: {change}") for change in changes]
-    found.checked.append("the plan against its lock")
+    found.findings += tuple(Finding("plan.toml", f"not as locked: {each}") for each in changes)
+    found.checked += ("the plan against its lock",)
     return lock
 
 
 def _check_store(
-    study: Study, archive: Archive, lock: Lock | None, found: _Found, *, quick: bool
+    study: Study, archive: Archive, lock: Lock | None, found: CheckResult, *, quick: bool
 ) -> Chain | None:
     place = archive.path.name
     sound = archive.value("PRAGMA integrity_check")
     if sound != "ok":
-        found.findings.append(Finding(place, f"the database is damaged: {sound}"))
+        found.findings += (Finding(place, f"the database is damaged: {sound}"),)
         return None
-    found.findings += _store_findings(archive, study, lock)
-    found.checked.append("every conversation against the plan, and its turns against their hashes")
-    # A database without its WAL is sound, only smaller, so that no hash tells.
+    found.findings += tuple(_store_findings(archive, study, lock))
+    found.checked += ("every conversation against the plan, and its turns against their hashes",)
+    # No hash shows that a WAL is missing: the database is sound, only smaller.
     if missing := archive.shortfall():
-        found.findings.append(Finding(place, missing))
+        found.findings += (Finding(place, missing),)
     chain = _check_chain(study, archive, found)
-    found.deviations += _deviations(archive)
-    found.notes += _history(archive)
+    found.deviations += tuple(_deviations(archive))
+    found.notes += tuple(_history(archive))
     for again in (
         recompute_verdicts(study, archive, quick=quick),
         *study.plan.kind.recompute(study, archive),
     ):
-        found.findings += again.findings
-        found.checked += again.checked
-        found.unchecked += again.unchecked
-        found.notes += again.notes
-        found.corrected |= again.corrected
+        found.add(again)
     return chain
 
 
-def _check_chain(study: Study, archive: Archive, found: _Found) -> Chain | None:
+def _check_chain(study: Study, archive: Archive, found: CheckResult) -> Chain | None:
     if not archive.value("SELECT count(*) FROM sqlite_master WHERE name = 'chain'"):
-        found.findings.append(Finding(archive.path.name, "its chain was taken out"))
+        found.findings += (Finding(archive.path.name, "its chain was removed"),)
         return None
     chain = archive.chain(may_withhold=bool(find_sealed_items(study)))
-    found.findings += [Finding(*misfit) for misfit in chain.misfits]
+    found.findings += tuple(Finding(*misfit) for misfit in chain.misfits)
     if chain.withheld:
         rows = plural(chain.withheld, "label or packet", "labels and packets")
-        found.notes.append(f"this copy was made before the gate was decided, without {rows}")
-    found.checked.append(f"the chain of {plural(len(chain.records), 'record')}")
+        found.notes += (f"this copy was made before the gate was decided, without {rows}",)
+    found.checked += (f"the chain of {plural(len(chain.records), 'record')}",)
     return chain
 
 
-def _expected(
-    head: str, lock: Lock | None, chain: Chain | None, found: _Found
-) -> ExpectedHead | None:
-    """Which earlier root hash this is; one that the study never had is a finding."""
+def _find_root(
+    head: str, lock: Lock | None, chain: Chain | None, found: CheckResult
+) -> dict[str, Any] | None:
+    """Find an earlier root hash; one that the study never had is a finding."""
     records = len(chain.records) if chain else 0
     at, after = None, ""
     if lock is not None and head == lock.sha256:
@@ -205,12 +168,12 @@ def _expected(
     elif chain is not None and (record := chain.at(head)):
         at, after = record.id, f"the head after record {record.id:,} ({record.place})"
     if at is None:
-        problem = f"{head} was never a root hash of this study: it was rewritten since"
-        found.findings.append(Finding("root hash", problem))
+        problem = f"{head} was never a root hash of this study: it has been rewritten since"
+        found.findings += (Finding("root hash", problem),)
         return None
     sentence = f"{head} is {after}; {plural(records - at, 'record')} followed"
-    found.notes.append(sentence)
-    return ExpectedHead(head, at, records - at, sentence)
+    found.notes += (sentence,)
+    return {"head": head, "record": at, "followed": records - at, "sentence": sentence}
 
 
 def _deviations(archive: Archive) -> Iterator[Deviation]:
@@ -267,16 +230,16 @@ def _history(archive: Archive) -> Iterator[str]:
 
 def _store_findings(archive: Archive, study: Study, lock: Lock | None) -> Iterator[Finding]:
     place = archive.path.name
-    kept = {row["key"]: row["value"] for row in archive.rows("SELECT key, value FROM study")}
+    notes = {row["key"]: row["value"] for row in archive.rows("SELECT key, value FROM study")}
     now = lock.sha256 if lock else ""
-    if kept.get("lock", "") != now:
-        yield Finding(place, "it was run under another lock than the plan.lock of now")
-    if lock and "resolved" in kept and digest(json.loads(kept["resolved"])) != lock.sha256:
-        yield Finding(place, "the plan that it keeps is not the locked one")
+    if notes.get("lock", "") != now:
+        yield Finding(place, "it was run under another lock than the present plan.lock")
+    if lock and "resolved" in notes and digest(json.loads(notes["resolved"])) != lock.sha256:
+        yield Finding(place, "its copy of the plan is not the locked one")
     for run in archive.rows("SELECT id, lock FROM runs"):
         if (run["lock"] or "") != now:
             yield Finding(
-                f"run {run['id']}", "it was made under another lock than the plan.lock of now"
+                f"run {run['id']}", "it was made under another lock than the present plan.lock"
             )
     planned = {talk.id: talk for talk in study.talks}
     stored = {row["id"] for row in archive.rows("SELECT id FROM trajectories")}
@@ -298,7 +261,7 @@ def _talk_findings(row: Row, talk: Talk, turns: list[Row]) -> Iterator[Finding]:
     if row["opening"] != opening(talk.id, prompt):
         yield Finding(talk.id, "its opening hash does not fit its prompt")
     yield from _chain_findings(row, turns)
-    # A countermeasure may put another model in a speaker's place, but never another speaker.
+    # A countermeasure may replace a speaker's model, but never the speaker.
     for turn in turns:
         planned = talk.speakers[talk.slot(turn["turn"])]
         if turn["speaker"] != planned.name:
@@ -312,11 +275,11 @@ def _talk_findings(row: Row, talk: Talk, turns: list[Row]) -> Iterator[Finding]:
 def _chain_findings(row: Row, turns: list[Row]) -> Iterator[Finding]:
     previous = row["opening"]
     for number, turn in enumerate(turns, start=1):
-        said = TurnRecord(*(turn[key] for key in ("turn", "speaker", "model", "text", "finish")))
+        record = TurnRecord(*(turn[key] for key in ("turn", "speaker", "model", "text", "finish")))
         if turn["turn"] != number:
             yield Finding(row["id"], f"turn {number} is missing")
             return
-        if turn["hash"] != link(previous, said):
+        if turn["hash"] != link(previous, record):
             yield Finding(row["id"], f"turn {number} is not the one that was stored")
             return
         previous = turn["hash"]
@@ -324,7 +287,7 @@ def _chain_findings(row: Row, turns: list[Row]) -> Iterator[Finding]:
         yield Finding(row["id"], f"it ended with {row['turns']} turns and now has {len(turns)}")
 
 
-# Every answered attempt is exactly one turn: a turn that was taken out at the end of an unfinished
+# Every answered attempt is exactly one turn: a turn removed from the end of an unfinished
 # conversation, where no hash follows it, still leaves its attempt behind.
 _LONE_ATTEMPTS = """
     SELECT a.trajectory, a.turn, 'was answered, but is not there' AS problem FROM attempts a

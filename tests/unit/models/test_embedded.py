@@ -69,14 +69,14 @@ def test_zero_temperature_takes_the_likeliest_word(model: EmbeddedModel) -> None
 def test_history_beyond_the_context_is_an_overflow_and_the_next_question_is_answered(
     model: EmbeddedModel,
 ) -> None:
-    with pytest.raises(ModelFailure, match="do not fit into the 8192 tokens") as caught:
+    with pytest.raises(ModelFailure, match="model's context of 8192 tokens") as caught:
         ask(model, question("word " * 9000))
     assert caught.value.kind == "overflow"
     assert ask(model, question("Hello."))
 
 
 def test_room_for_the_reply_counts_as_context(model: EmbeddedModel) -> None:
-    with pytest.raises(ModelFailure, match="a reply of 8192 do not fit"):
+    with pytest.raises(ModelFailure, match="a reply of 8192 exceed"):
         ask(model, question("Hello.", tokens=8192))
 
 

@@ -18,7 +18,7 @@ class Countdown:
         self.live: dict[int, int] = {}
         self.most = 0
 
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         return len(self.live) < self.room
 
     def is_busy(self) -> bool:

@@ -81,7 +81,7 @@ def test_a_provider_that_ignores_the_options_is_noted(provider: str) -> None:
     reply = ask(f"{provider}/stop", ("Rome", "Oslo"))
     assert "user=Go on." in reply.text
     assert " 23 " in reply.text  # seven tokens, and those of the object around an option
-    assert reply.note == "the provider did not keep to the options"
+    assert reply.note == "the provider ignored the options"
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -89,7 +89,7 @@ def test_a_provider_that_takes_no_schema_is_asked_in_words(provider: str, times:
     reply = ask(f"{provider}/strict", ("Rome", "Oslo"), times)
     assert " 7 " in reply.text
     assert reply.note is not None
-    assert reply.note.startswith("the provider takes no JSON schema (")
+    assert reply.note.startswith("the provider accepts no JSON schema (")
 
 
 def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

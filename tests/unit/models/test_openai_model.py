@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab.core.errors import InputError
-from chimeralab.models.openai import allow_files, read_completion
+from chimeralab.models.openai import raise_file_limit, read_completion
 from chimeralab.models.seam import ModelFailure, Reply
 
 JSON = st.recursive(
@@ -91,9 +91,9 @@ def test_more_connections_than_files_are_refused_before_any_is_opened(
     allowed: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (256, 1024))
     monkeypatch.setattr(resource, "setrlimit", lambda kind, limits: allowed.append(limits))
-    allow_files(200)
+    raise_file_limit(200)
     assert allowed == []
-    allow_files(1000)
+    raise_file_limit(1000)
     assert allowed == [(1000, 1024)]
     with pytest.raises(InputError, match=r"needs 1,100 open files and the system allows 1,024"):
-        allow_files(1100)
+        raise_file_limit(1100)

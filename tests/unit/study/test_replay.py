@@ -49,7 +49,7 @@ def test_a_replay_gives_the_same_bytes(changes, make_study, tmp_path):
 def test_a_replay_of_nothing_is_refused(make_study):
     study = replay_of(make_study(SCRIPTED), make_study)
     with pytest.raises(
-        InputError, match=r"\[models.echo\] can't be used: .*nothing can be replayed"
+        InputError, match=r"\[models.echo\] can't be used: .*there is nothing to replay"
     ):
         run_study(study)
 

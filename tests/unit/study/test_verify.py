@@ -54,7 +54,7 @@ AT = "WHERE trajectory = 'solo/p1/1' AND turn"
         ("UPDATE trajectories SET id = 'solo/p9/1' WHERE id = 'solo/p1/1'", "but not planned"),
         ("DELETE FROM trajectories WHERE id = 'solo/p1/1'", "planned, but not in the store"),
         ("UPDATE study SET value = 'x' WHERE key = 'lock'", "under another lock"),
-        ("""UPDATE study SET value = '{}' WHERE key = 'resolved'""", "the plan that it keeps"),
+        ("""UPDATE study SET value = '{}' WHERE key = 'resolved'""", "its copy of the plan"),
     ],
 )
 def test_whatever_is_changed_in_the_store_is_found(statement, found, done):

@@ -65,7 +65,7 @@ def test_page_names_the_lock(report: Report, material: Material) -> None:
     assert material.lock is not None
     assert material.lock.sha256 in report.html
     assert report.html.count("none in what was checked") == 3
-    assert "verdicts computed again from their texts" in report.html
+    assert "verdicts recomputed from their texts" in report.html
     assert material.verification.root in report.html
 
 
