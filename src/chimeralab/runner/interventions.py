@@ -1,8 +1,8 @@
-"""What is done to a conversation once the detector says that it has collapsed.
+"""Countermeasures: what is done to a conversation once the detector fires.
 
-A countermeasure of a condition changes how the turns after a detection are asked. A plan names one
-by its settings: `countermeasure = { use = "nudge" }` for ours, `use = "module:Class"` for your own,
-a frozen dataclass as `Countermeasure` describes it. It is on record under its own name.
+A countermeasure changes how the turns after a detection are asked. A plan names it by its settings:
+`countermeasure = { use = "nudge" }` for a built-in one, `use = "module:Class"` for your own, a
+frozen dataclass that follows `Countermeasure`.
 """
 
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ Count = Annotated[int, Field(ge=1)]
 
 @dataclass(frozen=True, slots=True)
 class Ask(Record):
-    """How the next turn will be asked: of which model, how sampled, and with what of the past.
+    """How the next turn is asked: the model, its sampling, and the visible history.
 
-    A hint is a line that the speaker finds after a turn of its history, as if it had been told it.
-    A `probe` is asked in a fork at that turn; `probed` holds the replies to the probes before it.
+    A hint is a line inserted after a turn of the history. A `probe` is asked in a fork at that
+    turn; `probed` has the replies to earlier probes.
     """
 
     turn: int
@@ -43,12 +43,12 @@ class Ask(Record):
 
 
 class Countermeasure(Protocol):
-    """Changes how a turn is asked, given the earlier turn at which a collapse was detected.
+    """Changes how a turn is asked, given the turn at which a collapse was detected.
 
-    It is settings alone and keeps no state, so that an interrupted run asks the same again. It is
-    not triggered again before `turns` turns are over, but is asked to change every later turn:
-    `ask.within(detected, self.turns)` tells whether it still acts. Optional: `name`, which is
-    otherwise that of the class, and `models`, the models of the plan that it puts to work.
+    It is stateless, so that an interrupted run asks the same again. It is not triggered again
+    within `turns` turns, but `change` is called for every later turn: `ask.within(detected,
+    self.turns)` says whether it still acts. Optional: `name`, by default that of the class, and
+    `models`, the models of the plan that it uses.
     """
 
     @property
@@ -61,7 +61,7 @@ SEAM = Seam("change", {"name": str, "models": tuple[str, ...], "turns": int})
 
 
 def check_countermeasure(settings: Any, what: str) -> None:
-    """Refuse a part that is not a countermeasure before anything is run with it."""
+    """Raise if a part is not a countermeasure."""
     if not (callable(getattr(settings, "change", None)) and hasattr(settings, "turns")):
         raise InputError(
             f"{what} is not a countermeasure; it needs a method change(ask, detected) and a "
@@ -70,18 +70,18 @@ def check_countermeasure(settings: Any, what: str) -> None:
 
 
 def name_of(countermeasure: Countermeasure) -> str:
-    """The name under which a countermeasure is on record."""
+    """The recorded name of a countermeasure."""
     return str(getattr(countermeasure, "name", type(countermeasure).__name__))
 
 
 def models_of(countermeasure: Countermeasure) -> tuple[str, ...]:
-    """The models that a countermeasure puts in the place of the planned ones."""
+    """The models that a countermeasure uses instead of the planned ones."""
     return tuple(getattr(countermeasure, "models", ()))
 
 
 @dataclass(frozen=True, slots=True)
 class Nudge(Record):
-    """Tell the next speaker to take another path. It keeps the line in its own history."""
+    """Tell the next speaker to change course; the line stays in its history."""
 
     name: ClassVar[str] = "nudge"
     text: str = "We are repeating ourselves. Leave this path and say something new."
@@ -95,7 +95,7 @@ class Nudge(Record):
 
 @dataclass(frozen=True, slots=True)
 class Rotate(Record):
-    """Let other models speak in the place of the planned ones, in the order named."""
+    """Replace the planned models by others, in the given order."""
 
     name: ClassVar[str] = "rotate"
     to: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -128,7 +128,7 @@ class Warm(Record):
 
 @dataclass(frozen=True, slots=True)
 class Trim(Record):
-    """Forget all but the last turns, for good. The seed prompt stays for those who see it."""
+    """Drop all but the last turns, for good; the seed prompt stays."""
 
     name: ClassVar[str] = "trim"
     keep: Count = 2
@@ -142,5 +142,5 @@ COUNTERMEASURES: dict[str, type] = {part.name: part for part in (Nudge, Rotate, 
 
 
 def due(countermeasure: Countermeasure, detected: int, earlier: list[int]) -> bool:
-    """Whether a detection triggers, given the turns at which it was triggered before."""
+    """Whether a detection triggers it, given the turns of earlier triggers."""
     return not earlier or detected >= earlier[-1] + countermeasure.turns

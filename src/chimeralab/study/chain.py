@@ -1,8 +1,8 @@
-"""One append-only chain of hashes over everything that a study observes; its head is the root hash.
+"""An append-only hash chain over everything that a study observes; its head is the root hash.
 
-Each record covers a row as it was written and the head before it. A row that is edited, deleted,
-or written a second time no longer fits. Who can rewrite the whole folder can rewrite the chain too:
-only a head that was published earlier shows that.
+Each record covers a row as written and the head before it, so that editing, deleting or rewriting a
+row is detected. Anyone who can rewrite the whole folder can rewrite the chain too: only a head that
+was published earlier reveals that.
 """
 
 import hashlib
@@ -12,8 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-# What is observed, and by which columns a row of it is known. The rows of a conversation begin with
-# its id. A column that is added later must be NULL in earlier rows: nulls are left out of the hash.
+# The observed tables and their key columns; rows of a conversation start with its id. A column
+# that is added later must be NULL in earlier rows: nulls are left out of the hash.
 OBSERVED: Mapping[str, tuple[str, ...]] = {
     "study": ("key",),
     "runs": ("id",),
@@ -28,11 +28,11 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
     "packets": ("name",),
     "adjudications": ("trajectory", "sample"),
 }
-# What is completed once after it was entered: a run and an attempt end, a gate's sample is used.
+# Rows that are updated once: a run and an attempt end, a gate's sample is used.
 COMPLETED = ("runs", "trajectories", "attempts", "samples")
-# A packet may be handed out again.
+# A packet may be exported again.
 REPEATABLE = ("packets",)
-# The count of what is stored changes with every record, and follows from the records.
+# This row of `study` changes with every record, and follows from the records.
 COUNTED = "stored"
 ADDED, CHANGED = "added", "changed"
 SINGULAR = {"study": "note", "trajectories": "conversation"}
@@ -51,19 +51,19 @@ class ChainRecord(NamedTuple):
 
     @property
     def place(self) -> str:
-        """What it is about, in words."""
+        """The row in words, such as "turn free/p1/1 3"."""
         kind = SINGULAR.get(self.kind, self.kind.removesuffix("s"))
         return f"{kind} {' '.join(map(str, json.loads(self.key)))}"
 
 
 def row_hash(*cells: Any) -> bytes:
-    """The hash of a row, given as names and values in turn.
+    """The hash of a row, given as alternating names and values.
 
     >>> row_hash("turn", 1, "note", None) == row_hash("turn", 1.0)
     True
     """
     pairs = zip(cells[::2], cells[1::2], strict=True)
-    # SQLite may hand out a whole REAL as an integer while a trigger runs.
+    # Within a trigger, SQLite may pass an integral REAL as an integer.
     row = {
         name: int(value) if isinstance(value, float) and value.is_integer() else value
         for name, value in pairs
@@ -87,9 +87,9 @@ def _canonical(value: Any) -> bytes:
 
 
 def record_writes(connection: sqlite3.Connection) -> None:
-    """Have every write to what is observed recorded, in the same transaction.
+    """Record every write to an observed table in the same transaction.
 
-    The triggers are those of this connection: the file itself depends on none of our functions.
+    The triggers are temporary: the file itself does not depend on our functions.
     """
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.create_function("chain_row", -1, row_hash, deterministic=True)
@@ -119,13 +119,13 @@ def _rows(rows: Iterable[Mapping[str, Any]], table: str) -> Iterator[tuple[str, 
 
 
 class Rows(Protocol):
-    """What a chain is read from: an archive."""
+    """What a chain is read from."""
 
     def rows(self, query: str, /) -> Iterator[dict[str, Any]]: ...
 
 
 class Chain(NamedTuple):
-    """A chain as it was read and computed again; a misfit is a place and its problem."""
+    """A recomputed chain; a misfit is a place and its problem."""
 
     records: tuple[ChainRecord, ...]
     misfits: tuple[tuple[str, str], ...]
@@ -136,22 +136,22 @@ class Chain(NamedTuple):
         return self.records[-1].head.hex() if self.records else None
 
     def at(self, head: str) -> ChainRecord | None:
-        """The record whose head this is."""
+        """The record with this head."""
         return next((each for each in self.records if each.head.hex() == head), None)
 
 
 def read_chain(archive: Rows, withheld: Collection[tuple[str, str]] = ()) -> Chain:
-    """Compute the chain again, and compare its records with every row that is stored.
+    """Recompute the chain, and compare its records with every stored row.
 
-    `withheld` has the kinds and keys of rows that a copy for others was made without.
+    `withheld` has the kinds and keys of rows that a bundle leaves out.
     """
     query = "SELECT id, kind, change, key, row, head FROM chain ORDER BY id"
     records = tuple(ChainRecord(**row) for row in archive.rows(query))
-    misfits = [*_broken(records), *_uncovered(records, archive, withheld)]
+    misfits = [*_find_breaks(records), *_find_mismatches(records, archive, withheld)]
     return Chain(records, tuple(misfits), len(withheld))
 
 
-def _broken(records: Iterable[ChainRecord]) -> Iterator[tuple[str, str]]:
+def _find_breaks(records: Iterable[ChainRecord]) -> Iterator[tuple[str, str]]:
     head = b""
     for number, each in enumerate(records, start=1):
         if each.id != number:
@@ -163,10 +163,10 @@ def _broken(records: Iterable[ChainRecord]) -> Iterator[tuple[str, str]]:
         head = each.head
 
 
-def _uncovered(
+def _find_mismatches(
     records: Iterable[ChainRecord], archive: Rows, withheld: Collection[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """Rows that are gone, changed, never recorded, or recorded more often than a study does."""
+    """Rows that are deleted, changed, unrecorded, or recorded too often."""
     of_kind: dict[str, dict[str, list[ChainRecord]]] = {table: {} for table in OBSERVED}
     for each in records:
         of_kind.setdefault(each.kind, {}).setdefault(each.key, []).append(each)
@@ -175,11 +175,11 @@ def _uncovered(
         stored = dict(_rows(archive.rows(f"SELECT * FROM {table}"), table))  # noqa: S608
         absent = {key for kind, key in withheld if kind == table and key in known}
         for key in (known.keys() | stored.keys()) - (absent - stored.keys()):
-            place, name = _named(table, key)
+            place, name = _split_key(table, key)
             for problem in _problems(table, known.get(key, []), stored.get(key)):
                 problems[place, problem].append(name)
         for (place, problem), names in sorted(problems.items()):
-            yield place, f"{_counted(table, names)} {problem}"
+            yield place, f"{_describe_rows(table, names)} {problem}"
 
 
 def _problems(table: str, known: list[ChainRecord], stored: bytes | None) -> Iterator[str]:
@@ -195,14 +195,14 @@ def _problems(table: str, known: list[ChainRecord], stored: bytes | None) -> Ite
         yield "recorded again after it was complete: wiped and run again"
 
 
-def _named(table: str, key: str) -> tuple[str, str]:
+def _split_key(table: str, key: str) -> tuple[str, str]:
     first, *rest = (str(part) for part in json.loads(key))
     if table == "trajectories":
         return first, ""
     return (first, " ".join(rest)) if rest else (table, first)
 
 
-def _counted(table: str, names: list[str]) -> str:
+def _describe_rows(table: str, names: list[str]) -> str:
     if names == [""]:
         return "the conversation is"
     one = SINGULAR.get(table, table.removesuffix("s"))

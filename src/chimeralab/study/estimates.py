@@ -1,4 +1,4 @@
-"""What an analysis found, stored beside its study: computed once, then read by every command."""
+"""A cache of estimates in the study folder: computed once, then read by every command."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ CHANGED = (
     f"{FILE} no longer matches the study (its records, plan, code or version), "
     "so the estimates are computed again"
 )
-# All that an analysis may read of the records; when they were written does not matter.
+# Everything that an analysis may read of the records, without timestamps.
 RECORDS = (
     "SELECT id, condition, prompt, bucket, repeat, outcome FROM trajectories ORDER BY position",
     "SELECT DISTINCT trajectory FROM attempts ORDER BY trajectory",
@@ -34,10 +34,10 @@ RECORDS = (
 
 
 class Estimates:
-    """The stored estimates of a study; those that no longer fit are computed again.
+    """The stored estimates of a study; outdated ones are recomputed.
 
-    With `renew` they are then written, unless the study is the copy in a bundle, whose estimates
-    are neither read nor written: who checks a copy computes for themselves.
+    With `renew` they are then written. In a bundle they are neither read nor written: checking a
+    copy means recomputing it.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Estimates:
     ) -> None:
         self.path: Path = study.path / FILE
         self._study, self._renew, self._tell = study, renew, tell
-        self._told = False
+        self._warned = False
 
     def take(
         self,
@@ -54,26 +54,26 @@ class Estimates:
         *inputs: Any,
         known: Mapping[str, Any] | None = None,
     ) -> T:
-        """The estimates of this kind, or what `compute` makes of the study.
+        """The stored estimates of this kind, or the result of `compute`.
 
-        They rest on the plan, the records, the version and further `inputs`, which are plain
-        values. `known` objects are stored by their names.
+        They depend on the plan, the records, the version and further `inputs`, which are plain
+        values. `known` objects are stored by name.
         """
         if self._records is None:
             return compute()
         key = digest([kind.__name__, self._records, inputs])
         stored = self._read()
-        kept = stored.get(kind.__name__, {})
+        entry = stored.get(kind.__name__, {})
         with suppress(ValueError, KeyError, TypeError, AttributeError):
-            if kept["key"] == key:
-                return _decode(kept["value"], _record_types(kind), known or {})  # type: ignore[no-any-return]
-        if kept and not self._told:
+            if entry["key"] == key:
+                return _decode(entry["value"], _record_types(kind), known or {})  # type: ignore[no-any-return]
+        if entry and not self._warned:
             self._tell(CHANGED)
-            self._told = True
+            self._warned = True
         found = compute()
         if self._renew:
             stored[kind.__name__] = {"key": key, "value": encode(found, known or {})}
-            with suppress(InputError):  # a medium that can't be written has its estimates too
+            with suppress(InputError):  # the folder may be read-only
                 write_text(self.path, json_text(stored))
         return found
 
@@ -86,7 +86,7 @@ class Estimates:
 
     @cached_property
     def _records(self) -> str | None:
-        """A hash of the plan as resolved by this version and of the records; None for a copy."""
+        """A hash of the resolved plan and the records; None in a bundle."""
         found = hashlib.sha256(digest(resolve(self._study.plan)).encode())
         with self._study.archive() as archive, archive.snapshot():
             if archive.value("PRAGMA application_id") == COPY_ID:
@@ -98,9 +98,9 @@ class Estimates:
 
 
 def encode(value: Any, known: Mapping[str, Any]) -> Any:
-    """Records as plain JSON that gives them back as they were, to the last bit of a number.
+    """Encode records as plain JSON that decodes to equal ones, to the last bit of a number.
 
-    A record is an object with its name and its fields, a tuple one under "()", a mapping under
+    A record is an object with its name and fields; a tuple is stored under "()", a mapping under
     "{}", a set under "set", a known object under "=".
     """
     if value is None or isinstance(value, bool | int | float) or type(value) is str:
@@ -134,7 +134,7 @@ def _decode(value: Any, types: Mapping[str, Any], known: Mapping[str, Any]) -> A
 
 
 def _record_types(hint: Any) -> dict[str, Any]:
-    """A record type and those in its fields, by name: nothing else is made of a stored file."""
+    """A record type and those in its fields, by name: nothing else is decoded."""
     found: dict[str, Any] = {}
     waiting = [hint]
     while waiting:

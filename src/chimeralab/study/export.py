@@ -1,4 +1,4 @@
-"""A study's records for others: as Parquet, CSV and JSON lines, and the store itself as a copy."""
+"""Export a study as Parquet, CSV or JSON Lines, and copy its store for a bundle."""
 
 import json
 import sqlite3
@@ -41,7 +41,7 @@ TABLES: dict[str, Columns] = {
         "turns": int,
         "opening": str,
         "closing": str,
-        # What the loop detector found, where the conversation has been judged.
+        # The loop detector's results, if the conversation has been judged.
         **LOOPS,
     },
     "turns": {
@@ -85,12 +85,12 @@ TABLES: dict[str, Columns] = {
         "seconds": float,
     },
     "events": {**TALK, "turn": int, "kind": str, "detail": str, "at": str},
-    # The columns that `chimera audit` reads, and what else is known about a label.
+    # The columns that `chimera audit` reads, and more about each label.
     "ratings": {
         "item": str,
         "rater": str,
         "label": int,
-        # What a third person settled stands beside the labels, never in place of one.
+        # Adjudications are added to the labels, never put in their place.
         "adjudicated": int,
         "reason": str,
         "stratum": str,
@@ -140,9 +140,9 @@ _QUERIES = {
 
 
 def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
-    """Write the records into a folder; each file appears whole or not at all.
+    """Write the records into a folder, each file atomically.
 
-    JSON lines hold one conversation per line, in the plain format that `chimera detect` reads.
+    JSON Lines has one conversation per line, in the plain format that `chimera detect` reads.
     """
     make_folder(folder)
     outcomes = _write_outcomes(study, folder / f"outcomes.{kind}")
@@ -160,20 +160,20 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
 
 
 def write_ratings(study: Study, folder: Path) -> Path:
-    """Write the labels of all raters, each beside what was settled, into `ratings.csv`."""
+    """Write the labels of all raters, with adjudications, to `ratings.csv`."""
     with study.archive() as archive:
         return _write_table(archive, study, {}, folder / "ratings.csv")
 
 
 def write_conversations(study: Study, path: Path) -> None:
-    """Write whole conversations in the plain format, one a line."""
+    """Write conversations in the plain format, one per line."""
     with atomic_file(path) as part, part.open("w", encoding="utf-8") as file:
         for trajectory in study.trajectories():
             print(dumps(trajectory), file=file)
 
 
 def _write_outcomes(study: Study, path: Path) -> Path:
-    """What was measured of each conversation: the numbers that the analysis is made from."""
+    """Write the rows that the analysis is computed from."""
     of = study.plan.kind
     with open_table(path, of.outcome_columns()) as write:
         for row in of.outcomes(study):
@@ -182,7 +182,7 @@ def _write_outcomes(study: Study, path: Path) -> Path:
 
 
 def _loops(stored: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a stored verdict says of loops, as cells of a table."""
+    """The loop columns of a stored verdict."""
     [row] = verdict_rows(replace(from_json(stored), trace=None))
     return {name: row[name] for name in LOOPS}
 
@@ -192,20 +192,20 @@ def _write_table(
 ) -> Path:
     own = study.plan.kind.export_tables()
     columns, query = own.get(path.stem) or (TABLES[path.stem], _QUERIES[path.stem])
-    # Who could compare the labels of a gate before it is decided could choose when to decide it.
+    # Seeing the labels of a gate before it is decided would let one choose when to decide it.
     sealed = find_sealed_items(study) if path.stem == "ratings" else ()
-    settled = load_adjudications(archive) if path.stem == "ratings" else {}
-    # SQLite keeps yes and no as 1 and 0.
+    adjudicated = load_adjudications(archive) if path.stem == "ratings" else {}
+    # SQLite stores booleans as 0 and 1.
     flags = [name for name, kind in columns.items() if kind is bool]
     with open_table(path, columns) as write:
         for row in archive.rows(query):
             if path.stem == "ratings":
                 if row["item"] in sealed:
                     continue
-                row["adjudicated"] = settled.get(row["item"])
+                row["adjudicated"] = adjudicated.get(row["item"])
             subject = study.plan.models.get(row.get("model", ""))
             if subject and subject.revision:
-                # What a plan declares about a server's weights is never more than declared.
+                # No server lets us verify a declared revision.
                 row |= {"declared_revision": subject.revision, "revision_verified": False}
             if path.stem == "trajectories":
                 row.update(judged.get(row["id"], {}))
@@ -218,20 +218,20 @@ def _write_table(
 
 
 def load_adjudications(archive: Archive) -> dict[str, Literal[0, 1] | None]:
-    """What a third person settled, by conversation."""
+    """The adjudicated labels, by conversation."""
     rows = archive.rows("SELECT trajectory, label FROM adjudications ORDER BY at")
     return {row["trajectory"]: row["label"] for row in rows}
 
 
-# Who could compare labels before the gate is decided could choose when to decide it; a packet says
-# which conversation is behind an item that people are still rating.
+# Rows that a bundle withholds while the gate is undecided. Packets reveal which conversation is
+# behind an item that people are still rating.
 WITHHELD = {"ratings": "trajectory IN (SELECT value FROM json_each(:sealed))", "packets": "true"}
-# Who was sent a link, and what they have not handed in, is nobody else's business.
+# Invitations and unsubmitted drafts are private.
 PRIVATE = ("invitations", "drafts")
 
 
 def find_sealed_items(study: Study) -> AbstractSet[str]:
-    """Conversations whose labels nobody compares yet, as a gate may still be decided on them."""
+    """The conversations on which a gate may still be decided."""
     gate = study.plan.extras["gate"]
     with study.archive() as archive:
         samples = list(archive.rows("SELECT kind, sample, used, passed FROM samples"))
@@ -248,7 +248,7 @@ def find_sealed_items(study: Study) -> AbstractSet[str]:
 
 
 def copy_records(study: Study, target: Path) -> int:
-    """Copy the store; says how many rows stay behind because the gate may still be decided."""
+    """Copy the store, and return the number of rows withheld for an undecided gate."""
     sealed = json.dumps(sorted(find_sealed_items(study)))
     with (
         explain_errors(target),
@@ -256,7 +256,7 @@ def copy_records(study: Study, target: Path) -> int:
         closing(sqlite3.connect(target, isolation_level=None)) as copy,
     ):
         store.backup(copy)
-        # A database that looks for a WAL leaves files beside it whenever it is read.
+        # In WAL mode, reading would create files next to the copy.
         copy.execute("PRAGMA journal_mode = DELETE")
         copy.create_function("chain_key", -1, row_key, deterministic=True)
         copy.execute("CREATE TABLE withheld (kind TEXT NOT NULL, key TEXT NOT NULL)")
@@ -271,6 +271,6 @@ def copy_records(study: Study, target: Path) -> int:
         for table in PRIVATE:
             copy.execute(f"DROP TABLE IF EXISTS {table}")
         copy.execute(f"PRAGMA application_id = {COPY_ID}")
-        # What was deleted would still stand in free pages.
+        # Deleted rows would remain in free pages.
         copy.execute("VACUUM")
         return int(copy.execute("SELECT count(*) FROM withheld").fetchone()[0])

@@ -1,4 +1,4 @@
-"""Who was planned, attempted and completed in each condition, and what became of the rest."""
+"""The CONSORT flow: conversations planned, attempted and completed in each condition."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from chimeralab.study.store import Archive
 
 @dataclass(frozen=True, slots=True)
 class ConditionFlow(Record):
-    """What became of one condition's conversations, and of the questions asked in them.
+    """The conversations and requests of one condition.
 
-    `outcomes` counts the conversations that came to an end by how they ended; the others are
-    `open`. `attempts` counts the questions by how they were answered.
+    `outcomes` counts ended conversations by outcome; the others are `open`. `attempts` counts
+    requests by outcome.
     """
 
     condition: str
@@ -29,7 +29,7 @@ class ConditionFlow(Record):
 
 
 def flow(archive: Archive) -> tuple[ConditionFlow, ...]:
-    """Every condition, in the order of the plan."""
+    """The flow of every condition, in the order of the plan."""
     attempts = _counters(archive, _ATTEMPTS)
     outcomes = _counters(archive, _OUTCOMES)
     return tuple(
@@ -44,7 +44,7 @@ def flow(archive: Archive) -> tuple[ConditionFlow, ...]:
     )
 
 
-# An attempt that was answered but not counted in money leaves the cost of its condition unknown.
+# An answered attempt without a cost leaves the cost of its condition unknown.
 _ARMS = """
     SELECT t.condition, count(*) AS planned,
         sum(EXISTS (SELECT 1 FROM attempts a WHERE a.trajectory = t.id)) AS attempted,

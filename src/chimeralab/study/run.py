@@ -31,7 +31,7 @@ from chimeralab.study.flow import ConditionFlow, flow
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import LockError, refuse_changes, resolve
 from chimeralab.study.plan import Plan, refuse_unpriced
-from chimeralab.study.store import CROWD, Store
+from chimeralab.study.store import MANY_TALKS, Store
 from chimeralab.study.subjects import ask_once, open_models
 
 # The size of a stored turn: its text, generously, and its rows.
@@ -113,7 +113,7 @@ class StudyRun:
         if not missing:
             return None
         refuse_full_disk(self.study, missing)
-        store.share_among(self.concurrency)
+        store.tune(self.concurrency)
         store.begin_run(self.lock.sha256 if self.lock else None, self.options.as_dict())
         stopped: str | None = "broken off by an error"
         try:
@@ -144,7 +144,7 @@ class StudyRun:
                     brake=brake,
                     prices={n: s.price for n, s in self.plan.models.items() if s.price},
                     # A guard takes 30 ms of CPU per turn, too much for many conversations.
-                    watch=watcher(self.plan, options.watch and self.concurrency <= CROWD),
+                    watch=watcher(self.plan, options.watch and self.concurrency <= MANY_TALKS),
                     judges=judges,
                     retry_wait=run.retry_wait,
                     publish=self.publish,

@@ -1,6 +1,6 @@
-"""What a study has stored: `Store` is the journal that a run writes, `Archive` is for reading.
+"""The store of a study: `Store` is the journal that a run writes, `Archive` reads it.
 
-Every turn is on disk before the next is asked; reading is safe while a run goes on.
+Every turn is durable before the next one is requested; reading is safe during a run.
 """
 
 import json
@@ -35,16 +35,17 @@ from chimeralab.study.database import (
 from chimeralab.study.lock import branch, link, opening
 
 Row = dict[str, Any]
-CROWD = 64
+# With more conversations than this, commits are spaced out and no guard watches.
+MANY_TALKS = 64
 
-# Checks of raters stand in the table of the study, under the rater and the time, and so do the
-# items that a packet has shown to a person twice, under the rater and the packet.
+# Prefixes of keys in the table `study`: checks of raters, by rater and time, and the items that a
+# packet showed to a person twice, by rater and packet.
 CHECKS, RETESTS = "check of rater ", "retest of rater "
 
 
 @dataclass(frozen=True, slots=True)
 class RunEntry(Record):
-    """One run of a study, as it was started."""
+    """One run of a study."""
 
     id: int
     pid: int
@@ -54,20 +55,20 @@ class RunEntry(Record):
 
 
 class Store:
-    """Writes what a run does; there is one writer at a time. It is the runner's `Journal`."""
+    """The `Journal` of a run on disk; one writer at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._db = open_to_write(path)
-        self._commits = GroupCommit(self._db, path, then=self._committed)
+        self._commits = GroupCommit(self._db, path, then=self._after_commit)
         self._run = 0
-        self._told = self._stored()
+        self._tally = self._count_stored()
         self._has_finished = False
-        if missing := shortfall(path, self._told):
+        if missing := shortfall(path, self._tally):
             self._db.close()
             raise StoreError(
-                f"{path} {missing}; restore it, or move {tally_path(path).name} away to ask and "
-                "pay for all of it again"
+                f"{path} {missing}; restore it, or move {tally_path(path).name} away to request "
+                "and pay for all of it again"
             )
 
     def close(self) -> None:
@@ -76,24 +77,20 @@ class Store:
         finally:
             self._db.close()
 
-    def share_among(self, conversations: int) -> None:
-        """Have so many conversations in mind: a crowd is served best if few commits hold it up."""
-        self._commits.patience = 9.0 if conversations > CROWD else 0.0
+    def tune(self, conversations: int) -> None:
+        """Space out commits if many conversations share them."""
+        self._commits.patience = 9.0 if conversations > MANY_TALKS else 0.0
 
     async def flush(self) -> None:
         await self._commits.flush()
 
     def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Write at once, after what conversations have gathered."""
+        """Commit the pending steps, then write in a transaction of its own."""
         self._commits.commit()
         return transaction(self._db, self.path)
 
-    def last_run(self) -> RunEntry | None:
-        row = self._row("SELECT id, pid, host, started, ended FROM runs ORDER BY id DESC LIMIT 1")
-        return RunEntry(*row) if row else None
-
     def read_note(self, key: str) -> str | None:
-        """What the store says about the whole study under a key."""
+        """Read a value of the table `study`."""
         row = self._row("SELECT value FROM study WHERE key = ?", key)
         return row[0] if row else None
 
@@ -102,7 +99,7 @@ class Store:
             db.executemany("INSERT OR REPLACE INTO study VALUES (?, ?)", values.items())
 
     def begin_run(self, lock: str | None, settings: Mapping[str, Any]) -> int:
-        """Enter a run, and close what a killed one has left open."""
+        """Start a run, and close what a killed one left open."""
         row = (
             os.getpid(),
             platform.node(),
@@ -124,7 +121,7 @@ class Store:
             )
             self._run = cursor.lastrowid or 0
             self._count(db)
-        self._committed()
+        self._after_commit()
         return self._run
 
     def end_run(self, reason: str | None) -> None:
@@ -134,7 +131,7 @@ class Store:
             )
 
     def enter_talks(self, talks: Iterable[Talk]) -> None:
-        """Put down what is planned, before any of it is run."""
+        """Store the planned conversations."""
         with self._transaction() as db:
             db.executemany(
                 "INSERT OR IGNORE INTO trajectories "
@@ -156,11 +153,11 @@ class Store:
             )
 
     def open_talks(self) -> set[str]:
-        """The conversations that have not come to their end."""
+        """The conversations that have not ended."""
         return {row[0] for row in self._rows("SELECT id FROM trajectories WHERE outcome IS NULL")}
 
     def total_cost(self) -> float:
-        """What replies in conversations, answers of raters and checks of raters cost so far."""
+        """The cost so far of replies, ratings and checks of raters."""
         query = (
             "SELECT coalesce(sum(cost), 0) FROM (SELECT cost FROM attempts UNION ALL "
             "SELECT json_extract(value, '$.cost') FROM ratings, json_each(ratings.attempts) "
@@ -231,21 +228,21 @@ class Store:
                 (now(), outcome, seconds, talk, turn),
             )
 
-    def add_turn(self, attempt: int, talk: Talk, said: TurnRecord, answer: Answer) -> None:
+    def add_turn(self, attempt: int, talk: Talk, turn: TurnRecord, answer: Answer) -> None:
         with self._commits.step() as db:
             _close_attempt(db, attempt, answer)
-            row = (talk.id, *said.as_dict().values(), attempt)
-            chained = link(self._last_hash(talk.id, said.turn), said)
+            row = (talk.id, *turn.as_dict().values(), attempt)
+            chained = link(self._last_hash(talk.id, turn.turn), turn)
             db.execute("INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, chained))
             self._count(db)
 
     def add_probe(
-        self, attempt: int, talk: str, probe: str, said: TurnRecord, answer: Answer
+        self, attempt: int, talk: str, probe: str, turn: TurnRecord, answer: Answer
     ) -> None:
         with self._commits.step() as db:
             _close_attempt(db, attempt, answer)
-            branched = branch(self._last_hash(talk, said.turn), said.turn, probe, said.text)
-            row = (talk, said.turn, probe, said.text, attempt, branched)
+            branched = branch(self._last_hash(talk, turn.turn), turn.turn, probe, turn.text)
+            row = (talk, turn.turn, probe, turn.text, attempt, branched)
             db.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?, ?)", row)
             self._count(db)
 
@@ -288,14 +285,14 @@ class Store:
             "INSERT INTO study VALUES ('stored', '1') ON CONFLICT DO UPDATE SET value = value + 1"
         )
 
-    def _stored(self) -> int:
+    def _count_stored(self) -> int:
         return int(self.read_note("stored") or 0)
 
-    def _committed(self) -> None:
-        """Count beside the database what is safe in it by now."""
-        stored = self._stored()
-        if stored != self._told:
-            self._told = stored
+    def _after_commit(self) -> None:
+        """Update the count next to the database, and checkpoint after a conversation."""
+        stored = self._count_stored()
+        if stored != self._tally:
+            self._tally = stored
             try:
                 write_tally(self.path, stored)
             except OSError as error:
@@ -313,7 +310,7 @@ class Store:
             query = "SELECT hash FROM turns WHERE trajectory = ? AND turn = ?"
             row = self._row(query, talk, turn - 1)
         if row is None:
-            raise StoreError(f"{self.path}: {talk} has no turn {turn - 1} to go on from")
+            raise StoreError(f"{self.path}: {talk} has no turn {turn - 1} to continue from")
         return str(row[0])
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
@@ -326,7 +323,7 @@ class Store:
 
 
 def encode_detail(event: Event) -> str:
-    """The detail of an event as it is stored."""
+    """The detail of an event as stored."""
     return json.dumps(event.detail, sort_keys=True)
 
 
@@ -344,7 +341,7 @@ def _close_attempt(db: sqlite3.Connection, attempt: int, answer: Answer) -> None
 
 
 def now() -> str:
-    """The time as the store writes it."""
+    """The current time as the store writes it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -352,7 +349,7 @@ METADATA = ("condition", "prompt", "bucket", "prompt_text", "repeat", "outcome",
 
 
 class Archive:
-    """A reader's connection to the database of a study: conversations, tables and counts."""
+    """A read-only connection to the store."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -367,7 +364,7 @@ class Archive:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Inside, everything is read as it was at one moment, whatever a run writes meanwhile."""
+        """Read a consistent snapshot, even during a run."""
         self._db.execute("BEGIN")
         try:
             yield
@@ -375,28 +372,28 @@ class Archive:
             self._db.execute("COMMIT")
 
     def chain(self, *, may_withhold: bool = False) -> Chain:
-        """The chain over what was observed.
+        """Recompute the chain.
 
-        A copy for others may withhold labels as long as their gate is undecided.
+        The copy in a bundle may withhold labels while their gate is undecided.
         """
-        copied = self.value("PRAGMA application_id") == COPY_ID
-        gone = self.rows("SELECT kind, key FROM withheld") if copied and may_withhold else ()
-        return read_chain(self, {(row["kind"], row["key"]) for row in gone})
+        is_copy = self.value("PRAGMA application_id") == COPY_ID
+        withheld = self.rows("SELECT kind, key FROM withheld") if is_copy and may_withhold else ()
+        return read_chain(self, {(row["kind"], row["key"]) for row in withheld})
 
     @property
     def head(self) -> str | None:
-        """The last hash of the chain as it stands there, not computed again."""
+        """The last hash of the chain as stored."""
         head = self.value("SELECT head FROM chain ORDER BY id DESC LIMIT 1")
         return None if head is None else bytes(head).hex()
 
     def rows(self, query: str, *values: Any) -> Iterator[Row]:
-        """The rows of a query, one at a time."""
+        """Iterate over the rows of a query."""
         with explain_errors(self.path):
             for row in self._db.execute(query, values):
                 yield dict(row)
 
     def value(self, query: str, *values: Any) -> Any:
-        """The only value of a query; None when there is no row."""
+        """The first value of a query; None if there is no row."""
         row = next(self.rows(query, *values), {})
         return next(iter(row.values()), None)
 
@@ -405,29 +402,29 @@ class Archive:
         return next((RunEntry(**row) for row in self.rows(query)), None)
 
     def shortfall(self) -> str | None:
-        """What a lost or cut WAL has taken, in words."""
+        """Say what is missing because the WAL is; None if nothing."""
         stored = self.value("SELECT value FROM study WHERE key = 'stored'")
         return shortfall(self.path, int(stored or 0))
 
     def talks(self) -> Iterator[Row]:
-        """Every planned conversation that the store knows, in the order of the plan."""
+        """The planned conversations, in the order of the plan."""
         return self.rows("SELECT * FROM trajectories ORDER BY position")
 
     def turns(self, talk: str) -> Iterator[Row]:
         return self.rows("SELECT * FROM turns WHERE trajectory = ? ORDER BY turn", talk)
 
     def trajectories(self) -> Iterator[Trajectory]:
-        """Every conversation that has a turn, finished or not."""
+        """Every conversation with a turn, finished or not."""
         for talk in self.talks():
-            if found := self._said_in(talk):
+            if found := self._load_trajectory(talk):
                 yield found
 
     def trajectory(self, talk: str) -> Trajectory | None:
-        """One conversation, if it has a turn."""
+        """One conversation; None if it has no turn."""
         query = "SELECT * FROM trajectories WHERE id = ?"
-        return next((self._said_in(row) for row in self.rows(query, talk)), None)
+        return next((self._load_trajectory(row) for row in self.rows(query, talk)), None)
 
-    def _said_in(self, talk: Row) -> Trajectory | None:
+    def _load_trajectory(self, talk: Row) -> Trajectory | None:
         turns = tuple(
             Turn(turn["text"], turn["speaker"], model=turn["model"])
             for turn in self.turns(talk["id"])
