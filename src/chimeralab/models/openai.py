@@ -47,8 +47,8 @@ from chimeralab.models.seam import (
 MAX_BODY_BYTES = 8 << 20
 # Files open besides connections: the store, weights, standard streams.
 SPARE_FILES = 100
-# The HTTP library scans all connections of a client for each request, so many connections are
-# spread over many clients.
+# The HTTP library scans all connections of a client for each request, so connections are spread
+# over several clients.
 CONNECTIONS = 8
 
 

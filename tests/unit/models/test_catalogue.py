@@ -59,7 +59,7 @@ def test_missing_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None
         OpenAISettings("m", "http://localhost/v1", "NO_SUCH_KEY").open()
 
 
-def test_key_that_is_no_plain_text_is_refused_without_being_shown(
+def test_key_that_is_not_plain_text_is_rejected_without_being_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ODD_KEY", "sk-s3cret–with-a-dash")

@@ -140,7 +140,7 @@ def test_same_seed_gives_the_same_text_in_company_and_in_a_fresh_process(
     assert alone == in_company == afresh
 
 
-def test_file_that_is_no_model_is_named(tmp_path: Path) -> None:
+def test_file_that_is_not_a_model_is_named(tmp_path: Path) -> None:
     path = tmp_path / "no-model.gguf"
     path.write_bytes(b"GGUF and then nothing")
     with pytest.raises(WeightsError, match=r"no-model\.gguf"):

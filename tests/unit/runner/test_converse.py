@@ -184,7 +184,7 @@ def test_keys_are_blotted_out_of_reasons(stage, make_talk, monkeypatch):
     assert "sk-planted" not in str(stage.news)
 
 
-def test_text_that_is_no_unicode_is_stored_with_a_replacement(stage, make_talk):
+def test_lone_surrogates_are_stored_as_replacement_characters(stage, make_talk):
     stage = stage(make_talk(turns=2), lambda r: "a\ud800b")
     assert run(stage).outcome == "completed"
     assert {turn.text for turn in stage.store.history(stage.talk.id)} == {"a\ufffdb"}

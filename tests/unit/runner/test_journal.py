@@ -40,7 +40,7 @@ def test_a_memory_journal_remembers_what_a_store_remembers(stage, make_talk) -> 
 
 
 class Library:
-    """A model whose client asks again by itself, and tells of it."""
+    """A model whose client retries by itself, and reports it."""
 
     on_attempt: Any = None
 

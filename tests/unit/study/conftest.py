@@ -1,4 +1,4 @@
-"""Studies that hang on no detector."""
+"""Studies that do not depend on a detector."""
 
 import pytest
 

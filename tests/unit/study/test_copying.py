@@ -53,7 +53,7 @@ def test_only_what_a_copy_withholds_may_be_missing(rated, tmp_path):
     with closing(sqlite3.connect(copy.store_path)) as db, db:
         db.execute("DELETE FROM withheld WHERE rowid = 1")
     assert [each for each in pipeline.verify(copy).findings if "deleted" in each.problem]
-    # A study is no copy, whatever its store says of itself.
+    # A study is not a copy, whatever its store claims.
     with closing(sqlite3.connect(rated.store_path)) as db, db:
         [(key, talk)] = db.execute(
             "SELECT key, json_extract(key, '$[0]') FROM chain WHERE kind = 'ratings' LIMIT 1"

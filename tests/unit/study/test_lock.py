@@ -62,7 +62,7 @@ def test_locked_plan_cannot_change(old, new, named, make_study):
     assert not study.store_path.exists()
 
 
-def test_a_comment_is_no_change(make_study):
+def test_comment_does_not_break_the_lock(make_study):
     study = make_study(SCRIPTED)
     study.freeze()
     assert change(study, "turns = 6", "turns = 6 # as agreed").check_lock()

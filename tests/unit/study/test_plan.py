@@ -166,7 +166,7 @@ def test_two_studies_may_have_files_of_one_name(make_study):
     assert kinds[0] is not kinds[1]
 
 
-def test_a_folder_without_a_plan_is_no_study(tmp_path):
+def test_folder_without_a_plan_is_not_a_study(tmp_path):
     with pytest.raises(InputError, match=r"no plan.toml; see `chimera new`"):
         Study(tmp_path)
 
