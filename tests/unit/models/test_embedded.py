@@ -43,7 +43,7 @@ def deterministic() -> Iterator[EmbeddedModel]:
     asyncio.run(model.close())
 
 
-def test_many_questions_are_answered_side_by_side(model: EmbeddedModel) -> None:
+def test_many_questions_are_answered_concurrently(model: EmbeddedModel) -> None:
     replies = ask(model, *(question(f"Name animal number {n}.", seed=n) for n in range(6)))
     assert all(reply.text.strip() for reply in replies)
     for reply in replies:
@@ -75,7 +75,7 @@ def test_history_beyond_the_context_is_an_overflow_and_the_next_question_is_answ
     assert ask(model, question("Hello."))
 
 
-def test_room_for_the_reply_counts_as_context(model: EmbeddedModel) -> None:
+def test_max_tokens_count_towards_the_context(model: EmbeddedModel) -> None:
     with pytest.raises(ModelFailure, match="a reply of 8192 exceed"):
         ask(model, question("Hello.", tokens=8192))
 
@@ -128,7 +128,7 @@ def test_engine_ends_when_its_run_is_killed() -> None:
     assert run.returncode == -signal.SIGKILL
 
 
-def test_same_seed_gives_the_same_text_in_company_and_in_a_fresh_process(
+def test_same_seed_gives_the_same_text_in_a_batch_and_in_a_new_process(
     deterministic: EmbeddedModel,
 ) -> None:
     wanted = question("Describe a harbour at dawn.", seed=7, tokens=12)
@@ -150,7 +150,7 @@ def test_file_that_is_not_a_model_is_named(tmp_path: Path) -> None:
 ODD = ("Rome", "Plan A (the first)", "0.5 + [x]", "Zürich", "a|b")
 
 
-def test_a_reply_is_held_to_the_options_whatever_signs_they_have(model: EmbeddedModel) -> None:
+def test_reply_is_constrained_to_options_with_any_characters(model: EmbeddedModel) -> None:
     asked = [
         replace(question(f"Say something about city {n}.", seed=n, tokens=24), options=ODD)
         for n in range(8)

@@ -69,7 +69,7 @@ def served(asks: list[dict[str, Any]], room: int) -> tuple[dict[int, dict[str, A
 
 
 @pytest.mark.parametrize("room", [1, 3, 99])
-def test_every_question_is_answered_once_within_the_room_there_is(room: int) -> None:
+def test_every_question_is_answered_once_within_capacity(room: int) -> None:
     asks = [{"id": n, "steps": n % 9 + 1} for n in range(20)]
     answers, most = served(asks, room)
     assert sorted(answers) == list(range(20))

@@ -41,7 +41,7 @@ def gguf(context: int, tokens: list[tuple[str, int]]) -> bytes:
 
 
 @given(context=st.integers(1, 2**32 - 1), tokens=TOKENS)
-def test_written_facts_are_read_back(
+def test_gguf_metadata_is_read(
     tmp_path_factory: Any, context: int, tokens: list[tuple[str, int]]
 ) -> None:
     path = tmp_path_factory.mktemp("gguf") / "model.gguf"

@@ -56,7 +56,7 @@ def chat_ml(*contents: str) -> str:
 
 @given(MESSAGE, MESSAGE)
 @settings(max_examples=60)
-def test_no_message_can_write_a_marker(smol: Smol, first: str, second: str) -> None:
+def test_no_message_can_contain_a_control_token(smol: Smol, first: str, second: str) -> None:
     known = smol.control_tokens
     markers = [known[token] for token in tokens(smol, first, second) if token < len(known)]
     assert markers == ["<|im_start|>", "<|im_end|>"] * 3 + ["<|im_start|>"]

@@ -72,7 +72,7 @@ def ask(name: str, options: tuple[str, ...] = (), times: int = 1) -> Reply:
 
 
 @pytest.mark.parametrize(("name", "answer"), [("kept", "Oslo"), ("plain", "Rome")])
-def test_a_reply_is_held_to_its_options(provider: str, name: str, answer: str) -> None:
+def test_reply_is_constrained_to_its_options(provider: str, name: str, answer: str) -> None:
     reply = ask(f"{provider}/{name}", ("Rome", "Oslo"))
     assert (reply.text, reply.note) == (answer, None)
 
@@ -85,7 +85,7 @@ def test_a_provider_that_ignores_the_options_is_noted(provider: str) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_provider_that_takes_no_schema_is_asked_in_words(provider: str, times: int) -> None:
+def test_provider_without_schemas_is_asked_without_one(provider: str, times: int) -> None:
     reply = ask(f"{provider}/strict", ("Rome", "Oslo"), times)
     assert " 7 " in reply.text
     assert reply.note is not None

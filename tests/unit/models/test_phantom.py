@@ -42,7 +42,7 @@ def test_novel_never_repeats_in_fifteen_thousand_turns() -> None:
 
 
 @pytest.mark.parametrize("course", sorted({*get_args(PhantomCourse)} - {"script"}))
-def test_course_is_the_same_in_every_process_and_order(course: str) -> None:
+def test_course_does_not_depend_on_process_or_order(course: str) -> None:
     settings = PhantomSettings(course=course, seed=3)  # type: ignore[arg-type]
     forwards = said(settings)
     model = settings.open()
@@ -68,7 +68,7 @@ def test_alternation_starts_at_onset() -> None:
     assert texts[9:] == [texts[9], texts[10]] * 15 + [texts[9]]
 
 
-def test_relapse_is_free_in_between() -> None:
+def test_relapse_recovers_in_between() -> None:
     texts = said(PhantomSettings(course="relapse", onset=5, escape=15, back=25))
     assert set(texts[4:14]) == {texts[4]}
     assert len(set(texts[14:25])) == 11
@@ -104,7 +104,7 @@ def test_detector_sees_what_the_course_says(
     assert [(e.start, e.end) for e in detect(texts).episodes] == episodes
 
 
-def test_failures_come_on_order_and_end() -> None:
+def test_failures_follow_the_settings() -> None:
     model = PhantomSettings(fail_turns=(2,), fail_times=2, fail_kind="rate_limit").open()
 
     async def outcomes(turn: int) -> list[str]:
@@ -121,7 +121,7 @@ def test_failures_come_on_order_and_end() -> None:
     assert asyncio.run(outcomes(2)) == ["rate_limit", "rate_limit", "ok"]
 
 
-def test_refusals_come_on_order() -> None:
+def test_refusals_follow_the_settings() -> None:
     finishes = [reply.finish for reply in replies(PhantomSettings(refuse_turns=(2,)), 3)]
     assert finishes == ["stop", "refusal", "stop"]
 

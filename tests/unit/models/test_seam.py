@@ -33,7 +33,7 @@ def test_status_and_words_decide_the_kind(status: int, words: str, kind: str) ->
 
 
 @given(st.text(max_size=400), st.text(max_size=400))
-def test_key_is_gone_wherever_it_stands(before: str, after: str) -> None:
+def test_key_is_redacted_anywhere(before: str, after: str) -> None:
     # A key that the cut goes through must not leave its first half behind.
     message = str(make_failure("auth", before + KEY + after, {"LAB_KEY": KEY}))
     assert KEY not in message

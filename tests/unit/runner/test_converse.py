@@ -70,7 +70,7 @@ def test_a_failed_request_is_asked_again_as_often_as_the_rule_says(stage, make_t
     assert stage.outcome() == ("failed", "timeout: !")
 
 
-def test_every_failed_attempt_is_told(stage, make_talk):
+def test_every_failed_attempt_is_published(stage, make_talk):
     stage = stage(make_talk(on_failure="stop"), lambda r: ModelFailure("timeout", "too slow"))
     run(stage)
     failed, ended = stage.news
@@ -91,7 +91,7 @@ def test_an_empty_reply_is_drawn_again_with_another_seed(stage, make_talk):
     assert len({request.seed for request in stage.room.models["m"].asked}) == 4
 
 
-def test_redraws_go_on_counting_after_a_restart(stage, make_talk):
+def test_redraws_keep_counting_after_a_restart(stage, make_talk):
     rules = {"turns": 1, "on_empty": "retry 3 then stop"}
     empty_then_cut = iter(["", "", ModelFailure("connection", "cut")])
     run(stage(make_talk(on_failure="pause", **rules), lambda r: next(empty_then_cut)))
@@ -169,13 +169,13 @@ def test_a_crash_inside_a_model_is_recorded_and_not_hidden(stage, make_talk):
     ]
 
 
-def test_a_model_that_gives_something_else_than_a_reply_is_told_so(stage, make_talk):
+def test_reply_of_the_wrong_type_is_reported(stage, make_talk):
     stage = stage(make_talk(), lambda r: {"text": "hello"})
     with pytest.raises(InputError, match=r"reply\(\) returned a dict, not a Reply"):
         run(stage)
 
 
-def test_keys_are_blotted_out_of_reasons(stage, make_talk, monkeypatch):
+def test_keys_are_redacted_from_reasons(stage, make_talk, monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "sk-planted-1234567890")
     told = "Incorrect API key provided: sk-planted-1234567890"
     stage = stage(make_talk(on_failure="stop"), lambda r: ModelFailure("server", told))
@@ -232,7 +232,7 @@ def test_a_plan_can_stop_at_the_first_collapse(stage, make_talk, same_thrice):
     assert len(early.store.history(early.talk.id)) == 3
 
 
-def test_conversations_run_side_by_side_up_to_the_limit(store, make_talk, stage):
+def test_conversations_run_concurrently_up_to_the_limit(store, make_talk, stage):
     at_once = []
 
     class Slow:
@@ -254,7 +254,7 @@ def test_conversations_run_side_by_side_up_to_the_limit(store, make_talk, stage)
     assert held.counts("SELECT count(*) FROM turns") == [(21,)]
 
 
-def test_models_out_of_reach_stop_the_run_after_a_few_conversations(store, make_talk, stage):
+def test_unreachable_models_stop_the_run_after_a_few_conversations(store, make_talk, stage):
     talk = make_talk(on_failure="pause")
     talks = [replace(talk, repeat=n) for n in range(1, 50)]
     held = stage(talk, lambda r: ModelFailure("connection", "refused"), brake=Brake(patience=4))

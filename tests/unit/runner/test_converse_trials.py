@@ -99,7 +99,7 @@ def test_the_events_of_a_session_are_read_once(stage, monkeypatch):
     assert len(reads) <= 1
 
 
-def test_a_session_taken_up_again_does_not_repeat_its_events(stage):
+def test_resumed_session_does_not_repeat_its_events(stage):
     talk = examined(
         {"amnesia": Amnesia(frequency=1), "conformity": Conformity()}, on_failure="pause"
     )
@@ -116,7 +116,7 @@ def test_a_session_taken_up_again_does_not_repeat_its_events(stage):
     assert len(places) == len(set(places)) > TURNS
 
 
-def test_a_subject_sees_neither_the_solution_nor_any_telling_name(stage):
+def test_subject_sees_neither_solution_nor_condition(stage):
     talk = examined({"amnesia": Amnesia(), "conformity": Conformity()})
     asked = []
 
@@ -158,9 +158,7 @@ def mumbling(at, times=1):
         ("ask again", 2, False, 1),
     ],
 )
-def test_a_reply_that_cannot_be_read_is_dealt_with_as_the_plan_says(
-    stage, unreadable, times, stays, unread
-):
+def test_unreadable_reply_follows_the_rule_of_the_plan(stage, unreadable, times, stays, unread):
     talk = examined(answering=AnswerRules(unreadable=unreadable))
     reply, seen = mumbling(2, times)
     held = stage(talk, reply)

@@ -42,7 +42,7 @@ def test_a_system_prompt_comes_first():
     assert seen(talk(2, system="Be brief."), 1) == [("system", "Be brief."), ("user", "seed")]
 
 
-def test_a_note_stands_after_its_turn():
+def test_hint_follows_its_turn():
     assert seen(talk(2), 4, hints=((3, "nudge"),))[-1] == ("user", "t3\n\nnudge")
     assert seen(talk(2), 6, hints=((3, "nudge"),))[2] == ("user", "t3\n\nnudge")
 
@@ -63,6 +63,6 @@ def test_a_shortened_history_never_opens_with_the_speakers_own_turn():
     ]
 
 
-def test_a_view_is_made_of_messages():
+def test_visible_history_consists_of_messages():
     asked = Ask(1, 0, 2, "m", SAMPLING)
     assert visible_messages(talk(2), asked, []) == (Message("user", "seed"),)

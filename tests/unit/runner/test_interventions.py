@@ -21,7 +21,7 @@ def asked(stage, model="m"):
     return {request.turn: request for request in stage.room.models[model].asked}
 
 
-def test_a_nudge_is_told_to_the_next_speaker_alone(stage, make_talk, same_thrice):
+def test_nudge_reaches_only_the_next_speaker(stage, make_talk, same_thrice):
     talk = make_talk(turns=6, countermeasure=Nudge("Move on.", turns=40))
     held = stage(talk, stuck, watch=same_thrice)
     run(held)
@@ -96,7 +96,7 @@ def test_a_restart_does_not_change_what_is_asked(cut, stage, store, make_talk, s
     assert [event.turn for event in store.events(talk.id)] == [3, 7, 11]
 
 
-def test_an_event_lost_in_a_crash_is_made_up_for(stage, store, make_talk, same_thrice):
+def test_event_lost_in_a_crash_is_recorded_on_restart(stage, store, make_talk, same_thrice):
     talk = make_talk(turns=3, countermeasure=Nudge())
     run(stage(talk, stuck, watch=same_thrice))
     store._db.execute("DELETE FROM events")

@@ -14,7 +14,7 @@ from chimeralab.runner import (
 )
 
 
-def test_a_memory_journal_remembers_what_a_store_remembers(stage, make_talk) -> None:
+def test_memory_journal_matches_the_store(stage, make_talk) -> None:
     def answer(request):
         if request.turn == 2:
             return "" if not request.messages[-1].content.endswith("!") else "never"
@@ -74,7 +74,7 @@ def test_the_last_failed_try_is_the_attempt_itself(stage, make_talk):
     assert sorted(attempts) == [(1, "connection")] * 2 + [(1, "rate_limit")] * 2
 
 
-def test_a_model_that_tells_nothing_is_left_alone(store):
+def test_model_without_on_attempt_is_left_alone(store):
     class Silent:
         async def reply(self, request):
             return Reply("words")

@@ -18,7 +18,7 @@ from chimeralab.runner.talk import Rule
         ("failure", "retry 5 then pause", Rule(5, "pause")),
     ],
 )
-def test_a_rule_reads_as_it_is_written(key, text, rule):
+def test_rule_is_parsed(key, text, rule):
     assert Rules(**{f"on_{key}": text}).rule(key) == rule
 
 
@@ -39,6 +39,6 @@ def test_a_rule_reads_as_it_is_written(key, text, rule):
         ("on_refusal", "Record"),
     ],
 )
-def test_a_rule_that_can_not_be_followed_is_refused_with_the_choices(key, text):
+def test_invalid_rule_is_refused_with_the_choices(key, text):
     with pytest.raises(InputError, match=rf"{key} = .* known: .*retry N then"):
         Rules(**{key: text})

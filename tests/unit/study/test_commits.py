@@ -36,12 +36,14 @@ def say(commits: GroupCommit, *texts: str) -> None:
             db.execute("INSERT INTO said VALUES (?)", [text])
 
 
-def test_a_step_without_a_loop_is_on_disk_at_its_end(db: sqlite3.Connection, path: Path) -> None:
+def test_step_outside_an_event_loop_is_durable_at_its_end(
+    db: sqlite3.Connection, path: Path
+) -> None:
     say(GroupCommit(db, path, lambda: None), "Hi.")
     assert on_disk(path) == ["Hi."]
 
 
-def test_many_that_write_at_once_share_one_commit(db: sqlite3.Connection, path: Path) -> None:
+def test_concurrent_writers_share_one_commit(db: sqlite3.Connection, path: Path) -> None:
     made: list[int] = []
     commits = GroupCommit(db, path, lambda: made.append(1))
 
@@ -58,9 +60,7 @@ def test_many_that_write_at_once_share_one_commit(db: sqlite3.Connection, path: 
     assert len(made) == 1
 
 
-def test_a_crowd_waits_for_company_before_the_next_commit(
-    db: sqlite3.Connection, path: Path
-) -> None:
+def test_commits_are_spaced_out_with_patience(db: sqlite3.Connection, path: Path) -> None:
     made: list[float] = []
 
     async def talk(commits: GroupCommit, n: int) -> None:
@@ -86,9 +86,7 @@ def test_a_crowd_waits_for_company_before_the_next_commit(
     assert made == [pytest.approx(0.0), pytest.approx(0.1)]
 
 
-def test_a_step_that_nobody_waits_for_is_written_all_the_same(
-    db: sqlite3.Connection, path: Path
-) -> None:
+def test_step_without_a_flush_is_committed(db: sqlite3.Connection, path: Path) -> None:
     written = asyncio.Event()
     commits = GroupCommit(db, path, written.set)
 
@@ -103,9 +101,7 @@ def test_a_step_that_nobody_waits_for_is_written_all_the_same(
     assert on_disk(path) == ["Hi.", "Bye."]
 
 
-def test_a_step_that_a_loop_left_behind_is_written_by_the_next(
-    db: sqlite3.Connection, path: Path
-) -> None:
+def test_step_of_a_closed_loop_is_committed_by_the_next(db: sqlite3.Connection, path: Path) -> None:
     now = [0.0]
 
     def take_a_second() -> None:
@@ -130,7 +126,7 @@ def test_a_step_that_a_loop_left_behind_is_written_by_the_next(
     assert on_disk(path) == ["Hi.", "Left behind.", "Bye."]
 
 
-def test_a_step_that_fails_takes_no_other_with_it(db: sqlite3.Connection, path: Path) -> None:
+def test_failed_step_does_not_roll_back_others(db: sqlite3.Connection, path: Path) -> None:
     commits = GroupCommit(db, path, lambda: None)
 
     async def two() -> None:
@@ -143,7 +139,7 @@ def test_a_step_that_fails_takes_no_other_with_it(db: sqlite3.Connection, path: 
     assert on_disk(path) == ["Hi."]
 
 
-def test_whoever_waits_hears_of_a_commit_that_fails(db: sqlite3.Connection, path: Path) -> None:
+def test_failed_commit_is_raised_in_flush(db: sqlite3.Connection, path: Path) -> None:
     def full() -> None:
         raise StoreError("the disk is full")
 
@@ -160,9 +156,7 @@ def test_whoever_waits_hears_of_a_commit_that_fails(db: sqlite3.Connection, path
     asyncio.run(talks())
 
 
-def test_whoever_waits_hears_that_another_step_ended_the_transaction(
-    db: sqlite3.Connection, path: Path
-) -> None:
+def test_lost_transaction_is_raised_in_flush(db: sqlite3.Connection, path: Path) -> None:
     commits = GroupCommit(db, path, lambda: None)
 
     async def talk() -> None:
@@ -188,9 +182,7 @@ def test_whoever_waits_hears_that_another_step_ended_the_transaction(
     assert on_disk(path) == ["b"]
 
 
-def test_one_that_is_cancelled_takes_no_commit_from_the_others(
-    db: sqlite3.Connection, path: Path
-) -> None:
+def test_cancelled_flush_does_not_cancel_the_commit(db: sqlite3.Connection, path: Path) -> None:
     commits = GroupCommit(db, path, lambda: None)
 
     async def talk(text: str) -> None:

@@ -36,7 +36,7 @@ def copied(study, folder):
     return Study(folder), gone
 
 
-def test_sealed_labels_stay_behind_and_the_copy_verifies_all_the_same(rated, tmp_path):
+def test_copy_without_sealed_labels_still_verifies(rated, tmp_path):
     with rated.archive() as archive:
         said = [row["reason"] for row in archive.rows("SELECT reason FROM ratings")]
     copy, gone = copied(rated, tmp_path / "copy")
@@ -64,7 +64,7 @@ def test_only_what_a_copy_withholds_may_be_missing(rated, tmp_path):
     assert [each for each in pipeline.verify(rated).findings if "deleted" in each.problem]
 
 
-def test_nobody_writes_to_a_copy_and_reading_it_leaves_nothing(rated, tmp_path):
+def test_copy_is_read_only_and_reading_leaves_no_files(rated, tmp_path):
     copy, _ = copied(rated, tmp_path / "copy")
     before = copy.store_path.read_bytes()
     with pytest.raises(InputError, match="work on the study that it was made from"):

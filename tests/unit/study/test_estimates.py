@@ -60,7 +60,7 @@ def test_a_report_reads_the_curve_that_an_earlier_one_stored(make_study: MakeStu
     assert len(curve.specifications) == curve.distinct_detectors
 
 
-def test_changed_records_are_analysed_again_and_said_so(make_study: MakeStudy) -> None:
+def test_changed_records_are_analysed_again_with_a_message(make_study: MakeStudy) -> None:
     study = make_study(LOOPERS, steps=REPORTED)
     assert take_nothing(study)[1] == []
     with sqlite3.connect(study.store_path) as db:
@@ -83,21 +83,21 @@ def test_commands_say_once_that_stale_estimates_are_computed_again(
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"Analysis": 3}', '{"Analysis": {"key": "x"}}'])
-def test_a_damaged_file_is_as_good_as_none(make_study: MakeStudy, text: str) -> None:
+def test_damaged_file_is_ignored(make_study: MakeStudy, text: str) -> None:
     study = make_study(LOOPERS, steps=DETECTED)
     expected, _ = take_nothing(study)
     (study.path / FILE).write_text(text)
     assert take_nothing(study)[0] == expected
 
 
-def test_draws_that_are_not_the_usual_ones_are_not_stored(make_study: MakeStudy) -> None:
+def test_estimates_with_other_seeds_are_not_stored(make_study: MakeStudy) -> None:
     study = make_study(STRESSED, steps=RUN)
     found = pipeline.analyse_trial(study, Estimates(study, renew=True), seed=2)
     assert isinstance(found, TrialAnalysis)
     assert not (study.path / FILE).exists()
 
 
-def test_a_study_may_move(make_study: MakeStudy, tmp_path: Path) -> None:
+def test_moved_study_keeps_its_estimates(make_study: MakeStudy, tmp_path: Path) -> None:
     study = make_study(LOOPERS, steps=REPORTED)
     moved = study.path.rename(tmp_path / "elsewhere")
     assert take_nothing(Study(moved))[1] == []

@@ -25,7 +25,7 @@ def done(make_study):
     return make_study(SCRIPTED, model, steps=("run",))
 
 
-def test_json_lines_are_the_conversations_as_our_reader_reads_them(done, tmp_path):
+def test_exported_json_lines_read_back_as_the_conversations(done, tmp_path):
     (path, _) = export_study(done, "jsonl", tmp_path / "out")
     read = list(readers.read_all([path]))
     stored = list(done.trajectories())
@@ -46,7 +46,7 @@ def test_parquet_holds_every_turn_with_its_text(done, tmp_path):
     assert pq.read_table(paths["attempts"]).num_rows == 48
 
 
-def test_csv_is_guarded_against_formulas(done, tmp_path):
+def test_csv_cells_cannot_be_formulas(done, tmp_path):
     export_study(done, "csv", tmp_path / "out")
     with (tmp_path / "out" / "turns.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -65,7 +65,7 @@ def test_exporting_again_replaces_what_was_there(done, tmp_path):
     ]
 
 
-def test_a_folder_that_can_not_be_made_is_named(done, tmp_path):
+def test_folder_that_cannot_be_created_is_named(done, tmp_path):
     (tmp_path / "out").write_text("in the way")
     with pytest.raises(InputError, match="out can't be created"):
         export_study(done, "jsonl", tmp_path / "out")

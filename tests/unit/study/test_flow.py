@@ -12,7 +12,7 @@ def arms(study):
         return {arm.condition: arm for arm in flow(archive)}
 
 
-def test_a_study_that_went_well_is_complete_in_every_arm(make_study):
+def test_finished_study_is_complete_in_every_arm(make_study):
     found = arms(make_study(SCRIPTED))
     assert found.keys() == {"solo", "trio"}
     for arm in found.values():

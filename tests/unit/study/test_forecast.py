@@ -18,7 +18,7 @@ def test_every_call_is_counted(make_study):
     assert expected.loads[0].completion_tokens == 48 * 20
 
 
-def test_no_run_takes_more_than_was_forecast(make_study):
+def test_no_run_exceeds_its_forecast(make_study):
     study = make_study(SCRIPTED)
     (load,) = forecast(study.plan).loads
     run_study(study)
@@ -50,7 +50,7 @@ def test_time_is_unknown_until_the_models_have_been_asked(make_study):
     assert forecast(plan, [answer]).hours == pytest.approx(48 * 20 / 5 / 8 / 3600)
 
 
-def test_the_time_to_wake_up_is_not_taken_for_the_time_of_an_answer(make_study):
+def test_loading_time_is_not_counted_as_latency(make_study):
     answer = FirstAnswer("echo", "tiny", 10, 18.5, again=2.0)
     assert forecast(make_study(SCRIPTED).plan, [answer]).hours == pytest.approx(
         48 * 20 / 5 / 8 / 3600
@@ -74,7 +74,7 @@ def test_more_prompts_are_advised_where_they_beat_more_repeats(make_study):
         ("[conditions.solo]", f"[models.idle]\n{USE}\n[conditions.solo]", "[models.idle] is named"),
     ],
 )
-def test_what_a_plan_may_have_overlooked_is_said(old, new, advice, make_study):
+def test_oversights_in_a_plan_are_advised(old, new, advice, make_study):
     assert advice in " ".join(forecast(make_study(SCRIPTED, (old, new)).plan).advice)
 
 
@@ -96,7 +96,7 @@ GATE = '[gate]\nraters = ["rules", "human:ann"]\n'
         ('rule = "point"', "the gate passes by chance"),
     ],
 )
-def test_a_gate_that_can_not_decide_is_named_with_its_power(more, advice, make_study):
+def test_gate_without_power_is_named(more, advice, make_study):
     found = forecast(make_study(SCRIPTED, f"{GATE}{more}\n").plan)
     assert advice in " ".join(found.advice)
     assert [each.items for each in found.gate] == [8, 8]
@@ -125,7 +125,7 @@ def test_the_templates_of_self_play_declare_outcomes_and_a_gate(tmp_path, name):
     assert not any("the sides differ" in each for each in forecast(plan).advice)
 
 
-def test_conditions_that_differ_in_two_things_are_named(tmp_path):
+def test_conditions_that_differ_in_two_factors_are_named(tmp_path):
     hot = ("sampling = { temperature = 0.3 }\nspeakers = [\n", "speakers = [\n")
     said = " ".join(forecast(templated(tmp_path, "selfplay", hot)).advice)
     assert "voices − cool: the sides differ in instructions and in temperature" in said

@@ -25,13 +25,13 @@ def monologue(make_study: MakeStudy) -> Study:
     return study
 
 
-def test_a_third_kind_decides_who_speaks(monologue: Study) -> None:
+def test_custom_kind_decides_who_speaks(monologue: Study) -> None:
     speakers = {turn.speaker for talk in monologue.trajectories() for turn in talk.turns}
     assert speakers == {"loops-1", "free-1"}
     assert monologue.plan.study.kind == "mine:Monologue"
 
 
-def test_without_its_code_a_kind_is_what_the_lock_says(monologue: Study) -> None:
+def test_kind_without_its_code_is_read_from_the_lock(monologue: Study) -> None:
     found = Study(monologue.path)
     assert found.plan.conditions == monologue.plan.conditions
     assert found.plan.prompts == monologue.plan.prompts
@@ -40,7 +40,7 @@ def test_without_its_code_a_kind_is_what_the_lock_says(monologue: Study) -> None
     assert verify_study(found).findings == ()
 
 
-def test_a_bundle_of_a_third_kind_speaks_of_its_units(monologue: Study, tmp_path: Path) -> None:
+def test_bundle_of_a_custom_kind_uses_its_unit_names(monologue: Study, tmp_path: Path) -> None:
     write_bundle(Study(monologue.path), tmp_path / "bundle")
     registered = (tmp_path / "bundle" / "preregistration.md").read_text(encoding="utf-8")
     assert "Within topics: 2 conditions" in registered
@@ -55,6 +55,8 @@ def test_a_bundle_of_a_third_kind_speaks_of_its_units(monologue: Study, tmp_path
         ('[kind]\nuse = "trail"', r"unknown use = 'trail' in \[kind\]"),
     ],
 )
-def test_what_is_not_a_kind_is_refused(make_study: MakeStudy, change: str, complaint: str) -> None:
+def test_part_that_is_not_a_kind_is_refused(
+    make_study: MakeStudy, change: str, complaint: str
+) -> None:
     with pytest.raises(InputError, match=complaint):
         make_study(FILES, change).plan  # noqa: B018 - reading it is the test

@@ -145,14 +145,14 @@ def test_a_damaged_lock_is_named(text, make_study):
         study.check_lock()
 
 
-def test_a_study_that_was_run_can_not_be_locked_any_more(make_study):
+def test_study_that_was_run_cannot_be_locked(make_study):
     study = make_study(SCRIPTED)
     run_study(study)
     with pytest.raises(LockError, match="already holds 48 turns"):
         reread(study).freeze()
 
 
-def test_a_lock_that_is_taken_away_is_missed(make_study):
+def test_removed_lock_is_noticed(make_study):
     study = make_study(SCRIPTED)
     study.freeze()
     run_study(study)
@@ -161,7 +161,7 @@ def test_a_lock_that_is_taken_away_is_missed(make_study):
         run_study(reread(study))
 
 
-def test_an_exploratory_study_keeps_its_plan_too(make_study):
+def test_exploratory_study_cannot_change_its_plan(make_study):
     study = make_study(SCRIPTED)
     run_study(study)
     with pytest.raises(LockError, match=r"conversation.turns: 6 → 7"):

@@ -78,7 +78,7 @@ def test_what_is_wrong_with_a_plan_is_named(old, new, complaint, make_study):
         ('{ use = "nudge", turns = 1.5 }', r"turns = 1.5: "),
     ],
 )
-def test_a_countermeasure_is_checked_like_all_else(measure, complaint, make_study):
+def test_countermeasure_settings_are_validated(measure, complaint, make_study):
     study = make_study(
         SCRIPTED, ('["echo", "echo"]', f'["echo", "echo"]\ncountermeasure = {measure}')
     )
@@ -86,7 +86,7 @@ def test_a_countermeasure_is_checked_like_all_else(measure, complaint, make_stud
         _ = study.plan
 
 
-def test_a_detector_that_looks_back_can_not_steer_a_conversation(make_study):
+def test_retrospective_detector_cannot_act_live(make_study):
     study = make_study(
         SCRIPTED, ("turns = 6", "turns = 6\nstop_early = true"), ("[run]", RETROACTIVE)
     )
@@ -97,7 +97,7 @@ def test_a_detector_that_looks_back_can_not_steer_a_conversation(make_study):
 RETROACTIVE = '[detector]\nmarking = "retroactive"\n[run]'
 
 
-def test_a_prompt_file_that_is_not_there_is_named(make_study):
+def test_missing_prompt_file_is_named(make_study):
     study = make_study(SCRIPTED, ('items = [{ id = "p1"', 'file = "gone.jsonl"\n# [{ id = "p1"'))
     with pytest.raises(InputError, match=r"gone.jsonl can't be read \(No such file"):
         _ = study.plan
@@ -123,11 +123,11 @@ def test_sampling_is_taken_from_the_innermost_table(make_study):
     assert [speaker.sampling.temperature for speaker in trio] == [0.2, 0.4, 0.2]
 
 
-def test_every_way_of_sampling_can_be_planned():
+def test_every_sampling_parameter_can_be_set():
     assert set(SamplingChange.__dataclass_fields__) == set(Sampling.__dataclass_fields__)
 
 
-def test_speakers_of_one_model_are_told_apart(make_study):
+def test_speakers_of_one_model_get_distinct_names(make_study):
     plan = make_study(SCRIPTED).plan
     names = [[s.name for s in condition.speakers] for condition in plan.conditions.values()]
     assert names == [["echo-1", "echo-2"], ["echo-1", "critic", "echo-2"]]

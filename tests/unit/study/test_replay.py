@@ -37,7 +37,7 @@ def hashes(study):
         ((USE, f'{USE}\nfails = "refused"'), ("turns = 6", 'turns = 6\non_refusal = "stop"')),
     ],
 )
-def test_a_replay_gives_the_same_bytes(changes, make_study, tmp_path):
+def test_replay_is_identical(changes, make_study, tmp_path):
     first = make_study(SCRIPTED, *changes)
     run_study(first)
     again = replay_of(first, make_study, *changes)
@@ -46,7 +46,7 @@ def test_a_replay_gives_the_same_bytes(changes, make_study, tmp_path):
     assert hashes(again) == hashes(first)
 
 
-def test_a_replay_of_nothing_is_refused(make_study):
+def test_replay_of_a_missing_study_is_refused(make_study):
     study = replay_of(make_study(SCRIPTED), make_study)
     with pytest.raises(
         InputError, match=r"\[models.echo\] can't be used: .*there is nothing to replay"

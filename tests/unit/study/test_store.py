@@ -23,14 +23,14 @@ def pragma(connection, name):
     return connection.execute(f"PRAGMA {name}").fetchone()[0]
 
 
-def test_every_commit_outlives_a_power_cut(tmp_path):
+def test_commits_survive_a_power_cut(tmp_path):
     store = Store(tmp_path / "study.db")
     assert pragma(store._db, "journal_mode") == "wal"
     assert pragma(store._db, "synchronous") == 2
     store.close()
 
 
-def test_readers_see_a_run_while_it_goes_on(make_study):
+def test_readers_see_a_run_in_progress(make_study):
     study = make_study(SCRIPTED)
     seen = []
 
@@ -44,7 +44,7 @@ def test_readers_see_a_run_while_it_goes_on(make_study):
     assert seen == sorted(seen)
 
 
-def test_a_second_runner_is_refused_with_the_first_ones_id(make_study):
+def test_second_runner_is_refused_with_the_id_of_the_first(make_study):
     study = make_study(SCRIPTED)
     refusals = []
 
@@ -174,7 +174,7 @@ def test_older_database_is_migrated(make_study, add_migration):
     store.close()
 
 
-def test_a_migration_happens_wholly_or_not_at_all(tmp_path, add_migration, monkeypatch):
+def test_migration_is_atomic(tmp_path, add_migration, monkeypatch):
     Store(tmp_path / "study.db").close()
     add_migration("CREATE TABLE later (id); CREATE TABLE turns (id)")
     with pytest.raises(StoreError):
@@ -184,7 +184,7 @@ def test_a_migration_happens_wholly_or_not_at_all(tmp_path, add_migration, monke
         assert archive.value("SELECT count(*) FROM sqlite_master WHERE name = 'later'") == 0
 
 
-def test_a_full_disk_is_told_and_loses_nothing(make_study):
+def test_full_disk_is_reported_and_loses_nothing(make_study):
     study = make_study(SCRIPTED, ("turns = 6", "turns = 200"))
     with pytest.raises(StoreError, match="the disk is full; free some space"):
         run_study(study, publish=FullDisk(study))
@@ -237,7 +237,7 @@ def test_a_read_only_folder_is_refused_beforehand(make_study):
         study.path.chmod(stat.S_IRWXU)
 
 
-def test_nothing_stored_is_said_plainly(make_study):
+def test_missing_store_is_reported(make_study):
     with pytest.raises(StoreError, match="`chimera run` creates it"):
         make_study(SCRIPTED).archive()
 

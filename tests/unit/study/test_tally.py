@@ -38,7 +38,7 @@ def turns_in(folder: Path) -> int | None:
             return None
 
 
-def test_a_copy_with_its_wal_goes_on_to_the_end(copies):
+def test_copy_with_its_wal_can_be_resumed(copies):
     assert run_study(Study(copies[1], allow_code=True)).complete
     assert not verify_study(Study(copies[1])).findings
     assert read_tally(copies[1] / "study.db") == 50
@@ -60,7 +60,7 @@ def test_the_database_alone_holds_every_conversation_that_ended(copies):
 
 
 @pytest.mark.parametrize("kept", [None, 0.02, 0.5])
-def test_turns_that_a_lost_or_cut_wal_took_are_named_and_not_asked_again(copies, kept):
+def test_turns_lost_with_the_wal_are_reported_and_not_requested_again(copies, kept):
     lossy = 0
     for copy in copies:
         wal = copy / "study.db-wal"
@@ -82,7 +82,7 @@ def test_turns_that_a_lost_or_cut_wal_took_are_named_and_not_asked_again(copies,
     assert lossy
 
 
-def test_an_empty_database_beside_runs_is_named_as_such(copies):
+def test_emptied_database_is_reported(copies):
     # The start of the run and twelve turns, and others that the last commit brought along.
     stored = read_tally(copies[2] / "study.db")
     assert stored >= 13
@@ -95,7 +95,7 @@ def test_an_empty_database_beside_runs_is_named_as_such(copies):
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"-", b"\xff"])
-def test_a_count_that_can_not_be_read_hinders_nothing(make_study, content):
+def test_unreadable_count_is_ignored(make_study, content):
     study = make_study(SCRIPTED)
     tally_path(study.store_path).write_bytes(content)
     assert run_study(study).complete

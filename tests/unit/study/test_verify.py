@@ -29,7 +29,7 @@ def done(make_study):
     return make_study(SCRIPTED, steps=RUN)
 
 
-def test_an_untouched_study_is_as_it_was(done):
+def test_untouched_study_verifies(done):
     verified = verify_study(done)
     assert (verified.findings, verified.conversations, verified.turns) == ((), 8, 48)
     assert verified.locked
@@ -57,7 +57,7 @@ AT = "WHERE trajectory = 'solo/p1/1' AND turn"
         ("""UPDATE study SET value = '{}' WHERE key = 'resolved'""", "its copy of the plan"),
     ],
 )
-def test_whatever_is_changed_in_the_store_is_found(statement, found, done):
+def test_every_change_in_the_store_is_found(statement, found, done):
     tamper(done, statement)
     assert any(found in finding for finding in findings(done)), findings(done)
 
@@ -100,7 +100,7 @@ def test_an_edited_lock_is_found(done):
     assert any(finding.startswith("plan.lock: ") for finding in findings(done))
 
 
-def test_an_exploratory_study_is_called_so(make_study):
+def test_exploratory_study_is_reported_as_such(make_study):
     study = make_study(SCRIPTED)
     run_study(study)
     verified = verify_study(study)
