@@ -100,26 +100,22 @@ class Store:
 
     def begin_run(self, lock: str | None, settings: Mapping[str, Any]) -> int:
         """Start a run, and close what a killed one left open."""
-        row = (
-            os.getpid(),
-            platform.node(),
-            version.__version__,
-            lock,
-            json.dumps(settings),
-            now(),
-        )
         with self._transaction() as db:
             db.execute("UPDATE runs SET ended = ?, reason = 'killed' WHERE ended IS NULL", [now()])
             db.execute(
                 "UPDATE attempts SET outcome = 'interrupted', "
                 "reason = 'the run was killed while this was in flight' WHERE outcome IS NULL"
             )
-            cursor = db.execute(
-                "INSERT INTO runs (pid, host, version, lock, settings, started) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                row,
+            self._run = insert(
+                db,
+                "runs",
+                pid=os.getpid(),
+                host=platform.node(),
+                version=version.__version__,
+                lock=lock,
+                settings=json.dumps(settings),
+                started=now(),
             )
-            self._run = cursor.lastrowid or 0
             self._count(db)
         self._after_commit()
         return self._run
@@ -133,24 +129,20 @@ class Store:
     def enter_talks(self, talks: Iterable[Talk]) -> None:
         """Store the planned conversations."""
         with self._transaction() as db:
-            db.executemany(
-                "INSERT OR IGNORE INTO trajectories "
-                "(id, position, condition, prompt, bucket, prompt_text, repeat, opening) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    (
-                        talk.id,
-                        position,
-                        talk.condition,
-                        talk.prompt.id,
-                        talk.prompt.bucket,
-                        talk.prompt.text,
-                        talk.repeat,
-                        opening(talk.id, talk.prompt),
-                    )
-                    for position, talk in enumerate(talks, start=1)
-                ),
-            )
+            for position, talk in enumerate(talks, start=1):
+                insert(
+                    db,
+                    "trajectories",
+                    or_ignore=True,
+                    id=talk.id,
+                    position=position,
+                    condition=talk.condition,
+                    prompt=talk.prompt.id,
+                    bucket=talk.prompt.bucket,
+                    prompt_text=talk.prompt.text,
+                    repeat=talk.repeat,
+                    opening=opening(talk.id, talk.prompt),
+                )
 
     def open_talks(self) -> set[str]:
         """The conversations that have not ended."""
@@ -171,48 +163,36 @@ class Store:
         return int(self._row(open_only if in_open_talks else everywhere)[0])
 
     def history(self, talk: str) -> list[TurnRecord]:
-        rows = self._rows(
-            "SELECT turn, speaker, model, text, finish FROM turns WHERE trajectory = ? "
-            "ORDER BY turn",
-            talk,
-        )
-        return [TurnRecord(*row) for row in rows]
+        columns = "turn, speaker, model, text, finish"
+        query = f"SELECT {columns} FROM turns WHERE trajectory = ? ORDER BY turn"  # noqa: S608
+        return [TurnRecord(*row) for row in self._rows(query, talk)]
 
     def events(self, talk: str) -> list[Event]:
-        rows = self._rows(
-            "SELECT turn, kind, detail FROM events WHERE trajectory = ? ORDER BY id", talk
-        )
+        query = "SELECT turn, kind, detail FROM events WHERE trajectory = ? ORDER BY id"
+        rows = self._rows(query, talk)
         return [Event(turn, kind, json.loads(detail)) for turn, kind, detail in rows]
 
     def count_rejections(self, talk: str, turn: int, probe: str = "") -> dict[str, int]:
-        rows = self._rows(
+        query = (
             "SELECT outcome, count(*) FROM attempts WHERE trajectory = ? AND turn = ? "
-            "AND probe = ? AND outcome IN ('empty', 'refusal') GROUP BY outcome",
-            talk,
-            turn,
-            probe,
+            "AND probe = ? AND outcome IN ('empty', 'refusal') GROUP BY outcome"
         )
-        return dict(rows)
+        return dict(self._rows(query, talk, turn, probe))
 
     def open_attempt(self, model: str, request: Request) -> int:
-        how = request.sampling
-        place = (request.conversation, request.turn, request.probe)
         with self._commits.step() as db:
-            cursor = db.execute(
-                "INSERT INTO attempts (run, trajectory, turn, probe, model, seed, temperature, "
-                "top_p, max_tokens, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    self._run,
-                    *place,
-                    model,
-                    request.seed,
-                    how.temperature,
-                    how.top_p,
-                    how.max_tokens,
-                    now(),
-                ),
+            return insert(
+                db,
+                "attempts",
+                run=self._run,
+                trajectory=request.conversation,
+                turn=request.turn,
+                probe=request.probe,
+                model=model,
+                seed=request.seed,
+                **request.sampling.as_dict(),
+                started=now(),
             )
-        return cursor.lastrowid or 0
 
     def close_attempt(self, attempt: int, answer: Answer) -> None:
         with self._commits.step() as db:
@@ -231,9 +211,9 @@ class Store:
     def add_turn(self, attempt: int, talk: Talk, turn: TurnRecord, answer: Answer) -> None:
         with self._commits.step() as db:
             _close_attempt(db, attempt, answer)
-            row = (talk.id, *turn.as_dict().values(), attempt)
             chained = link(self._last_hash(talk.id, turn.turn), turn)
-            db.execute("INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, chained))
+            cells = {"trajectory": talk.id, **turn.as_dict(), "attempt": attempt, "hash": chained}
+            insert(db, "turns", **cells)
             self._count(db)
 
     def add_probe(
@@ -255,19 +235,13 @@ class Store:
         return self._row(query, talk, trial) is not None
 
     def add_trial(self, talk: str, row: Any) -> None:
-        cells = {"trajectory": talk, **row.cells()}
-        names, places = ", ".join(cells), ", ".join("?" * len(cells))
         with self._commits.step() as db:
-            query = f"INSERT INTO trials ({names}) VALUES ({places})"  # noqa: S608
-            db.execute(query, tuple(cells.values()))
+            insert(db, "trials", trajectory=talk, **row.cells())
 
     def add_event(self, talk: str, event: Event) -> None:
-        row = (talk, event.turn, event.kind, encode_detail(event), now())
+        cells = {"trajectory": talk, **event.as_dict(), "detail": encode_detail(event), "at": now()}
         with self._commits.step() as db:
-            db.execute(
-                "INSERT INTO events (trajectory, turn, kind, detail, at) VALUES (?, ?, ?, ?, ?)",
-                row,
-            )
+            insert(db, "events", **cells)
 
     def finish(self, talk: str, outcome: str, reason: str | None) -> None:
         turns = self._row("SELECT count(*) FROM turns WHERE trajectory = ?", talk)[0]
@@ -320,6 +294,14 @@ class Store:
     def _row(self, query: str, *values: Any) -> Any:
         with explain_errors(self.path):
             return self._db.execute(query, values).fetchone()
+
+
+def insert(db: sqlite3.Connection, table: str, *, or_ignore: bool = False, **cells: Any) -> int:
+    """Insert a row, and return its id."""
+    names, places = ", ".join(cells), ", ".join("?" * len(cells))
+    verb = "INSERT OR IGNORE" if or_ignore else "INSERT"
+    query = f"{verb} INTO {table} ({names}) VALUES ({places})"
+    return db.execute(query, tuple(cells.values())).lastrowid or 0
 
 
 def encode_detail(event: Event) -> str:

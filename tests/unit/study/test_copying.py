@@ -67,7 +67,7 @@ def test_only_what_a_copy_withholds_may_be_missing(rated, tmp_path):
 def test_copy_is_read_only_and_reading_leaves_no_files(rated, tmp_path):
     copy, _ = copied(rated, tmp_path / "copy")
     before = copy.store_path.read_bytes()
-    with pytest.raises(InputError, match="work on the study that it was made from"):
+    with pytest.raises(InputError, match="use the study it was made from"):
         run_study(copy, RunOptions(watch=False))
     assert len(list(copy.trajectories())) == 4
     pipeline.verify(copy)
