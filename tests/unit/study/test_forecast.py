@@ -71,7 +71,11 @@ def test_more_prompts_are_advised_where_they_beat_more_repeats(make_study):
     ("old", "new", "advice"),
     [
         ("seed = 3", "interleave = false", "without interleaving"),
-        ("[conditions.solo]", f"[models.idle]\n{USE}\n[conditions.solo]", "[models.idle] is not used"),
+        (
+            "[conditions.solo]",
+            f"[models.idle]\n{USE}\n[conditions.solo]",
+            "[models.idle] is not used",
+        ),
     ],
 )
 def test_oversights_in_a_plan_are_advised(old, new, advice, make_study):
