@@ -351,7 +351,7 @@ def test_bundle_has_no_api_key(
         plan.write(f"# my key is {key}\n")
     ran = chimera("export", decided.path, "--format", "bundle", "--out", tmp_path / "b")
     assert (ran.code, key in ran.err) == (2, False)
-    assert "plan.toml would hold the value of the environment variable LAB_KEY" in ran.err
+    assert "plan.toml would contain the value of the environment variable LAB_KEY" in ran.err
     assert not (tmp_path / "b").exists()
 
 

@@ -1,4 +1,4 @@
-"""A study as a folder that can be cited, deposited, and checked by anyone who has it."""
+"""Bundles: a study as a folder that can be cited, deposited and verified by anyone."""
 
 from chimeralab.bundle.build import Bundle, write_bundle
 from chimeralab.bundle.check import verify_bundle

@@ -1,4 +1,4 @@
-"""Making a bundle: the study copied, everything else written from the copy, then sealed."""
+"""Build a bundle: copy the study, derive everything else from the copy, write the manifest."""
 
 import re
 import shutil
@@ -39,16 +39,16 @@ from chimeralab.study.estimates import Estimates
 from chimeralab.study.export import copy_records, export_study, write_conversations
 from chimeralab.study.verdicts import load_detections
 
-# What the author completes; edited, it is kept when the bundle is made again.
+# Documents that the author completes; edits survive the next export.
 OWN: dict[str, Callable[[Study], str]] = {CITATION: citation, "datasheet.md": datasheet}
 TABLES = "tables"
 
 
 class Bundle(NamedTuple):
-    """A bundle that was written.
+    """A bundle as written.
 
-    `withheld` labels and packets wait for the gate. In `kept` files are the words of the author;
-    those that are `stale` could not be brought up to date around them. `blanks` are not filled in.
+    `withheld` counts labels and packets held back until the gate is decided. `kept` files have
+    edits of the author; `stale` ones could not be updated around them. `blanks` are open fields.
     """
 
     path: Path
@@ -64,7 +64,7 @@ class Bundle(NamedTuple):
 def write_bundle(
     study: Study, folder: Path, tell: Callable[[str], None] = lambda doing: None
 ) -> Bundle:
-    """Write a study as a bundle, whole or not at all; an earlier bundle of it is replaced."""
+    """Write a study as a bundle, atomically, replacing an earlier bundle of it."""
     require_run(study)
     if is_bundle(study.path):
         raise InputError(f"{study.path} is a bundle already; copy it as it is")
@@ -100,7 +100,7 @@ def write_bundle(
 
 
 def write_derived(study: Study, folder: Path) -> None:
-    """Write what follows from the plan and the records alone, and is the same on every machine."""
+    """Write the files that depend only on the plan and the records, on any machine."""
     export_study(study, "csv", folder / TABLES)
     with open_table(folder / TABLES / "prompts.csv", PROMPTS) as write:
         for prompt in study.plan.prompts:
@@ -125,18 +125,18 @@ def _refuse_unjudged(study: Study) -> None:
 
 
 def _read_edits(target: Path, study: Study) -> dict[str, tuple[str, str]]:
-    """The documents that an author changed in an earlier bundle: as written, and as left there.
+    """Read the documents that the author edited in an earlier bundle: original and edited text.
 
-    A folder that is anything else is refused.
+    Raises an error if the folder is not a bundle of this study.
     """
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return {}
     if not target.is_dir() or not is_bundle(target):
-        raise InputError(f"{target} is not empty and not a bundle; name another folder")
+        raise InputError(f"{target} is neither empty nor a bundle; choose another folder")
     others = hashes_of(target).keys() - read_manifest(target).keys()
     if others:
         raise InputError(
-            f"{target} holds {min(others)}, which is not part of the bundle; move it away, or name "
+            f"{target} holds {min(others)}, which is not part of the bundle; move it, or choose "
             "another folder"
         )
     earlier = Study(target)
@@ -146,7 +146,7 @@ def _read_edits(target: Path, study: Study) -> dict[str, tuple[str, str]]:
     if earlier.root not in heads | {study.root}:
         raise InputError(
             f"{target} is the bundle of another study, or of this one before its records were "
-            "changed; name another folder"
+            "changed; choose another folder"
         )
     found = {
         name: (write(earlier), read_text(target / name))
@@ -157,9 +157,9 @@ def _read_edits(target: Path, study: Study) -> dict[str, tuple[str, str]]:
 
 
 def carry_over(base: str, edited: str, new: str) -> str | None:
-    """The new text with the edits that led from the base to the edited one.
+    """Apply the edits between the base and the edited text to the new text (three-way merge).
 
-    None where a line that was edited is not in the new text any more.
+    Returns None if an edited line is no longer in the new text.
 
     >>> carry_over("by: ?\\nturns: 4\\n", "by: Ada\\nturns: 4\\n", "by: ?\\nturns: 9\\n")
     'by: Ada\\nturns: 9\\n'
@@ -170,7 +170,7 @@ def carry_over(base: str, edited: str, new: str) -> str | None:
         for block in SequenceMatcher(None, before, lines, autojunk=False).get_matching_blocks()
         for offset in range(block.size)
     }
-    # The places around the text, so that something can be added at its ends.
+    # Allow insertions at both ends.
     places |= {-1: -1, len(before): len(lines)}
     changes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     for kind, start, end, first, last in reversed(changes):
@@ -185,14 +185,14 @@ def carry_over(base: str, edited: str, new: str) -> str | None:
 
 
 def _insertion_point(places: dict[int, int], start: int) -> int | None:
-    """Where something stands now that was put before a line of the base."""
+    """Where an insertion before a line of the base belongs in the new text."""
     if start - 1 in places:
         return places[start - 1] + 1
     return places.get(start)
 
 
 def _copy_plan(study: Study, new: Path) -> None:
-    """Copy the plan, its lock, the files that it names, and the records of its gate."""
+    """Copy the plan, its lock, the files it names, and the records of its gate."""
     present = {p.relative_to(study.path).as_posix() for p in study.path.rglob("*") if p.is_file()}
     tables = tomllib.loads(study.plan_path.read_text(encoding="utf-8-sig"))
     named = {study.plan_path.name, study.lock_path.name, *_files_in(tables)}
@@ -204,7 +204,7 @@ def _copy_plan(study: Study, new: Path) -> None:
 
 
 def _files_in(value: Any) -> Iterator[str]:
-    """Every text of a plan as the name of a file, and the module of a part of the user's own."""
+    """Every string of a plan as a file name, and as the module of a custom part."""
     if isinstance(value, str):
         yield normpath(value)
         yield f"{value.partition(':')[0]}.py"
@@ -214,14 +214,14 @@ def _files_in(value: Any) -> Iterator[str]:
 
 
 def _open_copy(new: Path) -> Study:
-    """The study in the bundle, which has to stand by itself."""
+    """Open the copy, which must be readable without the original."""
     copy = Study(new)
     try:
         copy.plan  # noqa: B018 - reading it is the test
     except InputError as error:
         raise InputError(
-            f"the plan can't be read without what lies outside of the study: {error}; copy that "
-            "into the folder of the study and name it there"
+            f"the plan needs files outside of the study: {error}; copy them into the folder of the "
+            "study and refer to them there"
         ) from error
     return copy
 
@@ -234,6 +234,6 @@ def _refuse_keys(study: Study, new: Path) -> None:
         for name, value in keys.items():
             if value.encode() in content:
                 raise InputError(
-                    f"{path.relative_to(new)} would hold the value of the environment variable "
-                    f"{name}; take it out of the study first"
+                    f"{path.relative_to(new)} would contain the value of the environment variable "
+                    f"{name}; remove it from the study first"
                 )

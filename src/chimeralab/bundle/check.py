@@ -1,4 +1,4 @@
-"""Checking a bundle: its study is verified like any other, its other files are made again."""
+"""Verify a bundle: verify its study, and recreate every other file."""
 
 import json
 import math
@@ -20,15 +20,15 @@ from chimeralab.version import __version__
 
 FIGURES, PAGE, SOFTWARE = "report/figures/", "report/index.html", "report/tables/software.csv"
 _DRAWING = re.compile(r"<svg.*?</svg>", re.DOTALL)
-# The last digits of a float may differ between machines.
+# Floats may differ in their last digits between machines.
 CLOSE = 1e-6
 _DECIMAL = re.compile(r"(-?\d+\.\d+(?:e[+-]?\d+)?|-?\d+e[+-]?\d+)")
 
 
 def verify_bundle(study: Study, *, quick: bool = False, expect: str | None = None) -> Verification:
-    """Verify the study in a bundle, and whether every file beside its records follows from them.
+    """Verify the study in a bundle, and that all other files follow from its records.
 
-    `expect` may also be the hash of the bundle.
+    `expect` is a root hash or the hash of the bundle.
     """
     changed = tuple(find_changed_files(study.path))
     sha256 = bundle_hash(study.path)
@@ -41,7 +41,7 @@ def verify_bundle(study: Study, *, quick: bool = False, expect: str | None = Non
         problem = Finding("the study", f"it can't be verified: {error}")
         return Verification(False, 0, 0, (*changed, problem))
     try:
-        # Made without running code of the study, as the bundle was.
+        # Without the code of the study, as when the bundle was made.
         again = _recreate(Study(study.path), quick=quick)
     except InputError as error:
         problem = Finding("the report", f"it can't be made again: {error}")
@@ -58,7 +58,7 @@ def verify_bundle(study: Study, *, quick: bool = False, expect: str | None = Non
 
 
 def find_changed_files(folder: Path) -> Iterator[Finding]:
-    """The files that are not those of the manifest: changed, gone, or added."""
+    """Find files that were changed, removed or added since the export."""
     try:
         listed = read_manifest(folder)
     except InputError as error:
@@ -75,7 +75,7 @@ def find_changed_files(folder: Path) -> Iterator[Finding]:
 
 
 def _read_version(folder: Path) -> str:
-    """The version of this package that a bundle was made with."""
+    """The version of chimera-lab that made a bundle."""
     try:
         found = json.loads((folder / "versions.json").read_text(encoding="utf-8"))
         return str(found["bundle_made_with"])
@@ -84,7 +84,7 @@ def _read_version(folder: Path) -> str:
 
 
 def _recreate(study: Study, *, quick: bool) -> CheckResult:
-    """Make the files again that follow from the records, and compare what they say."""
+    """Recreate the files that follow from the records, and compare their content."""
     made = _read_version(study.path)
     if made != __version__:
         aside = f"what chimera-lab {made} made of the records, beyond its hashes"
@@ -99,7 +99,7 @@ def _recreate(study: Study, *, quick: bool) -> CheckResult:
         names = [name for name in hashes_of(again) if not name.startswith(FIGURES)]
         wrong = [name for name in names if not _alike(study.path / name, again / name)]
     if SOFTWARE in wrong:
-        # The page names the versions that it was made with, and here are others.
+        # The page lists software versions, which differ here.
         what, aside = f"{what} but for its page", f"the page of the report and its {aside}"
         wrong = [name for name in wrong if name not in (SOFTWARE, PAGE)]
     findings = (Finding(name, "it is not what the records of the bundle give") for name in wrong)
@@ -107,9 +107,9 @@ def _recreate(study: Study, *, quick: bool) -> CheckResult:
 
 
 def _alike(stored: Path, again: Path) -> bool:
-    """Whether two files say the same; decimals may differ by the arithmetic of machines."""
+    """Whether two files have the same content, up to rounding errors of decimals."""
     if not stored.is_file():
-        return True  # the manifest says so
+        return True  # reported by the manifest
     one, other = stored.read_bytes(), again.read_bytes()
     if one == other:
         return True

@@ -1,4 +1,4 @@
-"""`ro-crate-metadata.json`: what is in a bundle, for machines (RO-Crate 1.1, JSON-LD)."""
+"""`ro-crate-metadata.json`: the content of a bundle as RO-Crate 1.1 (JSON-LD)."""
 
 import json
 import re
@@ -36,11 +36,11 @@ _KEY = re.compile(r"^(?P<dash>  - )?(?P<indent> *)(?P<key>[a-z-]+): *(?P<value>[
 
 
 def crate(study: Study) -> str:
-    """The graph as text: the bundle, who made it, every file in it, and the run that gave it."""
+    """Write the graph: the bundle, its authors, its files, and the run that produced it."""
     folder, about = study.path, study.plan.study
     design = study.plan.kind.describe(study.plan)
     credited, spdx, doi = read_credits(read_text(folder / CITATION))
-    # The manifest comes last, and can't be described by its size.
+    # The manifest is written last, so its size is unknown.
     files = [_file(folder, name) for name in hashes_of(folder) if name != CRATE]
     authors = [_author(each, place) for place, each in enumerate(credited, start=1)]
     employers = {each["affiliation"]["@id"] for each in authors if "affiliation" in each}
@@ -113,7 +113,7 @@ def _organization(name: str) -> dict[str, Any]:
 
 
 def read_credits(text: str) -> tuple[list[dict[str, str]], str | None, str | None]:
-    """The authors, licence and DOI of a citation that its author completed; blanks are left out.
+    """Read authors, licence and DOI from a citation file; open fields are left out.
 
     >>> read_credits("authors:\\n  - family-names: Doe\\n    given-names: Ann\\nlicense: CC0-1.0")
     ([{'family-names': 'Doe', 'given-names': 'Ann'}], 'CC0-1.0', None)

@@ -1,4 +1,4 @@
-"""The documents of a bundle: templates, filled in from the study and from what its kind knows."""
+"""The documents of a bundle, rendered from templates."""
 
 import json
 import tomllib
@@ -30,12 +30,12 @@ _DAYS = """
 
 
 def preregistration(study: Study) -> str:
-    """The plan in the order of the OSF form. Where the plan is silent, the answer says so."""
+    """The plan in the order of the OSF Preregistration form; open answers are marked."""
     return _render(study, "kind/preregistration.md", talks=len(study.talks))
 
 
 def datasheet(study: Study) -> str:
-    """The questions of a datasheet with what the study knows of their answers."""
+    """A datasheet with the answers that follow from the study."""
     with study.archive() as archive:
         failed = archive.value("SELECT count(*) FROM attempts WHERE outcome != 'answered'")
         arms = flow(archive)
@@ -45,12 +45,12 @@ def datasheet(study: Study) -> str:
 
 
 def citation(study: Study) -> str:
-    """How to cite the bundle, in the Citation File Format that repositories and editors read."""
+    """How to cite the bundle (Citation File Format)."""
     return _render(study, "bundle/CITATION.cff")
 
 
 def codebook(study: Study) -> str:
-    """Every table of this study with its columns, and what else its kind explains."""
+    """Every table of the study with its columns, and the measures of its kind."""
     kind = study.plan.kind
     own = {name: columns for name, (columns, _) in kind.export_tables().items()}
     tables = {"outcomes": kind.outcome_columns(), **TABLES, **own, "prompts": PROMPTS}
@@ -58,7 +58,7 @@ def codebook(study: Study) -> str:
 
 
 def readme(study: Study) -> str:
-    """What is there, file by file; the files of the report are named by their folders."""
+    """A list of the files; figures and tables of the report are listed as folders."""
     written = [p.relative_to(study.path).as_posix() for p in study.path.rglob("*") if p.is_file()]
     folders = ("report/figures/", "report/tables/")
     later = ("README.md", "ro-crate-metadata.json", "manifest-sha256.txt")
@@ -71,8 +71,8 @@ def readme(study: Study) -> str:
 
 
 def versions(study: Study) -> str:
-    """Everything as JSON. A hash is null where the files are out of our sight, as on a server."""
-    # What was locked is what was used; a study without a lock has what its plan resolves to.
+    """Versions of software, encoder and models as JSON; a hash is null for models on a server."""
+    # Without a lock, the plan is resolved now.
     known = study.lock.resolved if study.lock else resolve(study.plan)
     found: dict[str, Any] = {
         "bundle_made_with": __version__,
@@ -95,23 +95,23 @@ def versions(study: Study) -> str:
 
 
 def meaning(table: str, column: str) -> str:
-    """What a column of a table holds."""
+    """The meaning of a column."""
     known = _load_toml("columns.toml")
     found: str = known["in"].get(table, {}).get(column) or known[column]
     return found
 
 
 def describe(name: str) -> str:
-    """What a file of a bundle is, by the longest beginning of its path that is known."""
+    """Describe a file of a bundle by the longest known prefix of its path."""
     known = [start for start in _load_toml("files.toml") if name.startswith(start)]
     if not known:
-        return "a file that the plan names"
+        return "a file that the plan refers to"
     found: str = _load_toml("files.toml")[max(known, key=len)]
     return found
 
 
 def day(study: Study, which: str) -> str:
-    """The `min` or `max` day of the records: the same bundle is dated alike whenever it is made."""
+    """The first (`min`) or last (`max`) day of the records, so that dates are reproducible."""
     with study.archive() as archive:
         return str(archive.value(_DAYS.format(what=which)))[:10]
 
@@ -122,7 +122,7 @@ def _render(study: Study, template: str, **facts: Any) -> str:
         {name: PackageLoader(package) for name, package in _PLACES.items()}
         | {"kind": PackageLoader(plan.kind.templates)}
     )
-    page = Environment(  # noqa: S701 - Markdown, whose marks the filter takes out
+    page = Environment(  # noqa: S701 - Markdown, escaped by a filter
         loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     page.filters |= {"markdown": escape_markdown, "plural": plural, "json": _json}

@@ -29,7 +29,7 @@ def file_hash(path: Path) -> str:
 
 
 def hashes_of(folder: Path) -> dict[str, str]:
-    """Every file below a folder but the manifest and hidden files, by its path in there."""
+    """Hash every file in a folder by its relative path, except the manifest and hidden files."""
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
     return {
         name: file_hash(path)
@@ -47,7 +47,7 @@ def manifest_text(hashes: Mapping[str, str]) -> str:
 
 
 def read_manifest(folder: Path) -> dict[str, str]:
-    """The hash that each file should have. Anything but what we write is refused."""
+    """Read the expected hash of each file; only the exact format we write is accepted."""
     try:
         text = (folder / MANIFEST).read_bytes().decode()
         found = [_LINE.fullmatch(line) for line in text.splitlines()]

@@ -1,4 +1,4 @@
-"""Conversations as a table, the same in `chimera show` and in the app: what was found in each."""
+"""Rows of the table of conversations, shared by `chimera show` and the app."""
 
 from typing import NamedTuple
 
@@ -14,25 +14,25 @@ COLUMNS = {
     "since": "since message",
     "share": "share of turns",
 }
-# What is no kind of loop, in words.
+# Labels of rows that are not a kind of loop.
 NO_LOOP = {
     "collapse": "collapse alone",
     "notice": "perhaps a loop",
     "none": "no loop",
-    "unasked": "no collapse",  # where nobody looked for loops
+    "unasked": "no collapse",  # loops were not looked for
 }
 BARS = 48
 
 
 ColumnHeading = tuple[str, str, str | None, str | None]
-"""A column's name and title, and where a server sorts: the address, and how it is sorted."""
+"""Name and title of a column, and on a server the sort link and current order."""
 
 
 class ConversationRow(NamedTuple):
-    """One conversation as a row: the kind of loop, the message since when, the share of turns.
+    """One conversation: the kind of loop, the message it began with, the share of turns.
 
-    `strip` holds the similarities as letters, and `evidence` says what repeats. `key` is what a
-    live page calls the row.
+    `strip` encodes the similarities as letters, and `evidence` says what repeats. `key` identifies
+    the row on a live page.
     """
 
     href: str
@@ -49,7 +49,7 @@ class ConversationRow(NamedTuple):
 
     @property
     def who(self) -> str:
-        """Whose turns were judged, without how they were told from others."""
+        """Whose turns were judged."""
         return (self.judged or "").split(" (", maxsplit=1)[0]
 
     @property
@@ -57,24 +57,24 @@ class ConversationRow(NamedTuple):
         return "…" if self.kind is None else NO_LOOP.get(self.kind, self.kind)
 
     @property
-    def share_in_words(self) -> str:
+    def share_text(self) -> str:
         return "" if self.share is None else percent(self.share, 0)
 
     @property
     def look(self) -> str:
-        """The class of the row in the style sheet."""
+        """The CSS class of the row."""
         if self.kind in (None, "none", "unasked"):
             return ""
         return {"collapse": "collapsed", "notice": "noticed"}.get(self.kind, "looping")
 
     @property
     def rank(self) -> tuple[int, float]:
-        """Where it stands in an index: loops first, and of those the longest."""
+        """The sort key of an index: loops first, the longest share first."""
         order = ("looping", "collapsed", "noticed", "")
         return order.index(self.look), -(self.share or 0.0)
 
     def bars(self, *, looping: bool) -> str:
-        """The path that draws the bars of the strip in an area of 24 pixels' height.
+        """The SVG path of the bars of the strip, 24 pixels high.
 
         >>> ConversationRow("", "", None, 2, strip="aZ").bars(looping=True)
         'M5 24V0h4V24z'
@@ -89,7 +89,7 @@ class ConversationRow(NamedTuple):
 def make_row(
     detection: Detection, messages: int, href: str, key: int | None = None
 ) -> ConversationRow:
-    """The surest thing there is to say: a loop, a collapse, perhaps a loop, or nothing."""
+    """Make the row of a conversation from its strongest finding."""
     kind, since = _kind(detection)
     stuck = list_looping_turns(detection) | set(detection.collapsed)
     return ConversationRow(
@@ -119,9 +119,9 @@ def _kind(detection: Detection) -> tuple[str, int | None]:
 
 
 def _strip(detection: Detection, stuck: set[int]) -> str | None:
-    """The similarities of a conversation in a few letters, a bar each; upper case where it loops.
+    """Encode similarities as letters, one per bar, upper case in a loop; None without vectors.
 
-    A bar is the highest similarity of its turns, from `a` (0) to `z` (1); None without vectors.
+    A bar is the highest similarity of its turns, from `a` (0) to `z` (1).
     """
     trace = detection.trace
     if not trace or not trace[0].lags:

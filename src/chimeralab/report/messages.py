@@ -1,6 +1,6 @@
-"""The messages of a conversation as a page shows them: folded, marked, with their tool calls.
+"""Messages of a conversation for a page: collapsible, marked, and with their tool calls.
 
-Some of those that repeat stand beside what they repeat, with the words marked that differ.
+Some repeated messages are shown next to what they repeat, with the differences marked.
 """
 
 import json
@@ -29,21 +29,21 @@ from chimeralab.core.text import neutralize
 from chimeralab.detection.calls import has_failed
 from chimeralab.detection.loops import LOOPS, Loops, is_in_stream, restore_echoes
 
-# A conversation with more messages than this is shown in parts.
+# Longer conversations are shown in parts.
 MAX_MESSAGES = 2_000
 HEAD, TAIL = 100, 20
 BEFORE_EDGE, AFTER_EDGE = 6, 10
 
-# What is longer is folded, and what is far longer is cut, so that any page can be opened.
+# Longer texts are folded, and very long ones truncated, so that browsers can open the page.
 FOLD_AT = 1_200
 FOLD_LINES = 24
-# Arguments and results of tools are read in passing.
+# Arguments and results of tools are folded earlier.
 CALL_FOLD_AT = 400
 CALL_FOLD_LINES = 6
 MAX_CALLS = 20
 MAX_CHARACTERS = 20_000
 PAGE_CHARACTERS = 4_000_000
-# Two messages are compared as far as this, which is more than one reads at a glance.
+# Messages are compared up to this length.
 MAX_WORDS = 250
 MAX_COMPARED = 4_000
 MAX_STRETCHES = 4
@@ -51,21 +51,21 @@ MAX_PAIRS = 3
 
 
 Text = tuple[str, str, int]
-"""A message's words: what is open to see, what is folded away, how much is left out."""
+"""Visible text, folded text, and the number of characters left out."""
 ShownCall = tuple[str, Text | None, Text | None, bool]
-"""A tool that was called, its arguments and result (None: not in the log), whether it failed."""
+"""Name, arguments and result of a tool call (None: not in the log), and whether it failed."""
 LoopMark = tuple[list[Loop], list[int]]
-"""The loops that a message lies in, notices only where there is no verdict; what it repeats."""
+"""The loops that contain a message (notices only without a verdict), and what it repeats."""
 Side = tuple[int, str | None, Markup]
-"""One of two messages beside each other: its position, its speaker and its words."""
+"""Position, speaker and marked words of one of two messages compared."""
 
 
 class ShownMessage(NamedTuple):
-    """One message in its place. `turn` is its number if it is judged.
+    """One message. `turn` is its number if it is judged.
 
-    `repeat` is the earlier turn that it repeats or nearly repeats, with their similarity and how
-    many in a row do. `answers` are the messages whose calls brought this one; its text stands
-    there. A `result` is what a tool gave back to a call that the page does not show.
+    `repeat` is the earlier turn that it repeats, their similarity, and the length of the run.
+    `answers` are the messages whose calls produced this one, where its text is shown. A `result`
+    belongs to a tool call that the page does not show.
     """
 
     position: int
@@ -84,9 +84,9 @@ class ShownMessage(NamedTuple):
 
 
 class Transcript(NamedTuple):
-    """Messages next to each other, ready to be shown; a range stands for those left out.
+    """Messages in order; a range stands for those left out.
 
-    `links` are turns that the page has, and `places` the anchors of its messages.
+    `links` are the turns on the page, and `places` the anchors of its messages.
     """
 
     messages: Sequence[ShownMessage | range]
@@ -100,7 +100,7 @@ class Transcript(NamedTuple):
 def list_messages(
     trajectory: Trajectory, detection: Detection, loops: Loops = LOOPS
 ) -> list[ShownMessage | range]:
-    """The messages in order; of a very long conversation, ranges are left out."""
+    """List the messages in order; very long conversations leave out ranges."""
     shown = positions_shown(len(trajectory.turns), detection)
     calls = sum(min(MAX_CALLS, len(trajectory.turns[n - 1].calls)) for n in shown)
     texts = max(1, len(shown) + 2 * calls)
@@ -141,7 +141,7 @@ def list_messages(
 
 
 def positions_shown(messages: int, detection: Detection) -> list[int]:
-    """All of them, or the head, the tail and the surroundings of collapsed spans and loops."""
+    """All positions or, if there are many, the head, the tail and around onsets and ends."""
     if messages <= MAX_MESSAGES:
         return list(range(1, messages + 1))
     shown = {*range(1, HEAD + 1), *range(messages - TAIL + 1, messages + 1)}
@@ -159,7 +159,7 @@ def positions_shown(messages: int, detection: Detection) -> list[int]:
 def loop_marks(
     turns: Sequence[Turn], found: Sequence[Loop], loops: Loops = LOOPS
 ) -> dict[int, LoopMark]:
-    """Which messages lie in a loop, by position, and what each of them repeats."""
+    """Find the messages inside loops, by position, and what each repeats."""
     if not found:
         return {}
     found = restore_echoes(found, turns, loops)
@@ -182,9 +182,9 @@ def _is_result(turn: Turn) -> bool:
 
 
 def _answers(turns: Sequence[Turn]) -> dict[int, list[int]]:
-    """Which messages bring the results of calls, by position, and where these calls stand.
+    """Match messages that carry results, by position, to the messages with the calls.
 
-    A message may bring the results of several calls, one below the other.
+    A message may carry the results of several calls, separated by line breaks.
     """
     waiting: dict[str, deque[int]] = defaultdict(deque)
     found: dict[int, list[int]] = {}
@@ -198,7 +198,7 @@ def _answers(turns: Sequence[Turn]) -> dict[int, list[int]]:
                 rest = rest[len(result) + 1 :]
             if called and not rest:
                 found[position] = list(dict.fromkeys(called))
-        # What the page does not show there has to be seen here.
+        # Results of calls that are not shown must stay visible here.
         for call in turn.calls[:MAX_CALLS]:
             if call.result:
                 waiting[call.result].append(position)
@@ -206,7 +206,7 @@ def _answers(turns: Sequence[Turn]) -> dict[int, list[int]]:
 
 
 def _first_result(text: str, waiting: Iterable[str]) -> str | None:
-    """The result that a text is, or begins with; of several, the longest."""
+    """The longest waiting result that a text equals or starts with."""
     if text in waiting:
         return text
     parts = (r for r in waiting if text.startswith(r) and text[len(r)] == "\n")
@@ -222,9 +222,9 @@ def _show_call(call: Call, most: int) -> ShownCall:
 
 
 def format_arguments(arguments: Any) -> str:
-    """Arguments as people read them: a name and its value per line, code with its own lines.
+    """Format arguments with one name and value per line, and code on lines of its own.
 
-    What is not an object with names, or not JSON, stays as the log has it.
+    Anything but a JSON object is left as it is.
 
     >>> print(format_arguments({"path": "a.py", "n": 2, "code": "if x:\\n    y()"}))
     path: a.py
@@ -254,7 +254,7 @@ def _json(value: Any) -> str:
 
 
 def fold(text: str, most: int, *, of_call: bool = False) -> Text:
-    """Cut a long text into what is open to see, what is folded, and what is left out.
+    """Split a long text into a visible part, a folded part, and the length of the rest.
 
     >>> fold("short", 5_000)
     ('short', '', 0)
@@ -265,17 +265,17 @@ def fold(text: str, most: int, *, of_call: bool = False) -> Text:
     if len(lines) > fold_lines:
         end = len("\n".join(lines[:fold_lines]))
     elif end < len(text):
-        # Cut between two words if there is one near.
+        # Prefer a break between words.
         space = max(text.rfind(" ", end - 80, end), text.rfind("\n", end - 80, end))
         end = space if space > 0 else end
-    # Nobody wants to unfold a last half line.
+    # A short remainder is not folded.
     if len(text) - end <= fold_at // 4 and text.count("\n", end) <= fold_lines // 4:
         end = len(text)
     return text[:end], text[end:most], max(0, len(text) - max(most, end))
 
 
 def _repeat(trace: TurnTrace, evidence: Evidence | None) -> tuple[int, float | None, int] | None:
-    """The turn that the evidence names; else the closer of the two before, of equals the nearer."""
+    """The turn named as evidence, or else the more similar of the two turns before."""
     if evidence:
         return evidence.repeats, evidence.similarity, trace.run
     before = ((1, trace.period1, trace.s1), (2, trace.period2, trace.s2))
@@ -286,10 +286,9 @@ def _repeat(trace: TurnTrace, evidence: Evidence | None) -> tuple[int, float | N
 def stretches(
     trajectory: Trajectory, detection: Detection, marks: Mapping[int, LoopMark]
 ) -> list[tuple[str, list[tuple[Side, Side]]]]:
-    """The first round of each loop, and the first turn of each collapse, beside what was repeated.
+    """Pair the first round of each loop and the first turn of each collapse with its original.
 
-    Each has a title, and pairs of an earlier message and a later one. `marks` say which messages
-    lie in loops, and what each repeats.
+    Returns titles with pairs of an earlier and a later message; `marks` are those of `loop_marks`.
     """
     found = list[tuple[str, list[tuple[Side, Side]]]]()
     shown = set[tuple[int, int]]()
@@ -304,7 +303,7 @@ def stretches(
 def _find_repeats(
     detection: Detection, marks: Mapping[int, LoopMark]
 ) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """Positions of messages that repeat, each after what it repeats, under a title."""
+    """Titles with pairs of positions: the original and its repetition."""
     for loop in sorted(detection.loops, key=lambda loop: (loop.began, loop.noticed)):
         if loop.level != "verdict":
             continue
@@ -320,7 +319,7 @@ def _find_repeats(
 
 
 def side_by_side(turns: Sequence[Turn], earlier: int, later: int) -> tuple[Side, Side]:
-    """Two messages, with the words marked that only one of them has.
+    """Compare two messages, marking the words that only one of them has.
 
     >>> side_by_side([Turn("Once more."), Turn("Once <again>.")], 1, 2)[1][2]
     Markup('Once <mark>&lt;again&gt;</mark>.')
@@ -341,7 +340,7 @@ def side_by_side(turns: Sequence[Turn], earlier: int, later: int) -> tuple[Side,
 
 
 def _words_of(turn: Turn) -> list[str]:
-    """The message word by word, with the tools that it called.
+    """Split a message and its tool calls into words.
 
     >>> _words_of(Turn("Once more, please."))
     ['Once', ' ', 'more', ',', ' ', 'please', '.']

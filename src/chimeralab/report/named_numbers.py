@@ -1,4 +1,4 @@
-"""The numbers of a study, each under a name of its own, so that a text can't drift from them.
+"""Named numbers of a study, to be referenced from a text instead of copied.
 
 `numbers.json` holds them for programs and for `{{names}}` in a text, `numbers.tex` as macros.
 """
@@ -28,21 +28,21 @@ TEX = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class NamedNumber(Record):
-    """A number, as a text prints it, and what it is."""
+    """A number, its formatted text, and a description."""
 
     value: float | None
     text: str
     what: str
 
 
-# A number before it has a name: the words that will make it, the value, its text and what it is.
+# A number without a name yet: the words of the name, value, text and description.
 Entry = tuple[Sequence[str], float | None, str, str]
 
 
 def load_numbers(
     study: Study, tell: Callable[[str], None] = lambda said: None
 ) -> dict[str, NamedNumber]:
-    """The numbers of a study as it is stored, by name."""
+    """Load the numbers of a study by name, from stored estimates where they fit."""
     analysis = None
     with suppress(InputError):  # there may be nothing to analyse yet
         analysis = study.plan.kind.analyse(study, Estimates(study, tell=tell))
@@ -62,7 +62,7 @@ def write_numbers(folder: Path, numbers: Mapping[str, NamedNumber]) -> tuple[Pat
 
 
 def assign_names(entries: Iterable[Entry]) -> dict[str, NamedNumber]:
-    """Give every number a name of its own: of two equal ones, the later gets a number."""
+    """Give every number a unique name; later duplicates are numbered."""
     numbers: dict[str, NamedNumber] = {}
     for words, value, text, what in entries:
         name, count = control_word(*words), 1
@@ -74,7 +74,7 @@ def assign_names(entries: Iterable[Entry]) -> dict[str, NamedNumber]:
 
 
 def control_word(*words: str) -> str:
-    """Words as LaTeX can name a macro: letters only, in camel case, digits spelled out.
+    """Make a LaTeX macro name: letters only, in camel case, digits spelled out.
 
     >>> control_word("rate", "HOMO_A"), control_word("diff", "t0.7 minus baseline")
     ('rateHomoA', 'diffTZeroSevenMinusBaseline')
@@ -90,9 +90,9 @@ def control_word(*words: str) -> str:
 def list_entries(
     study: Study, analysis: Any, decided: Reliability | None = None, **found: Any
 ) -> Iterator[Entry]:
-    """Every number of a study with its decided gate, in the order of its plan.
+    """List every number of a study and its gate, in the order of the plan.
 
-    What its kind needs beside the analysis is taken from the study unless it was `found` already.
+    The kind of study loads what it needs in addition to the analysis, unless it is passed.
     """
     planned = len(study.talks)
     yield ("count", "planned"), planned, f"{planned:,}", "conversations planned"
@@ -107,7 +107,7 @@ def estimate_entries(
     estimate: tuple[float | None, Sequence[float] | None],
     show: Callable[[float | None], str],
 ) -> Iterator[Entry]:
-    """A number, and the ends of its interval under the same name."""
+    """Name an estimate and the ends of its interval."""
     value, interval = estimate
     yield words, value, show(value), what
     for side, bound in zip(("low", "high"), interval or (None, None), strict=True):
@@ -115,7 +115,7 @@ def estimate_entries(
 
 
 def gate_entries(figures: Mapping[str, Any]) -> Iterator[Entry]:
-    """How far the raters of the gate agree."""
+    """Name the agreement of the gate's raters."""
     rated = figures["n_valid"]
     yield ("count", "gate", "items"), rated, f"{rated:,}", "items that the gate compares"
     for name, interval in (("kappa", "kappa_ci_score"), ("alpha", "alpha_ci")):

@@ -1,6 +1,6 @@
-"""Numbers and tables as a reader meets them: rounded, with units, or with the reason why not.
+"""Numbers and tables for readers: rounded, with units, and with reasons for missing values.
 
-The file of a table has all digits.
+The files of tables have all digits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from chimeralab.core.numbers import NO_BREAK, NONE, between, number
 from chimeralab.stats.intervals import Interval
 
-# A difference with a Holm-corrected p below this is called found.
+# Differences with a Holm-corrected p below this are called found.
 SIGNIFICANT = 0.05
 
 
 class Unit(NamedTuple):
-    """How the values of a measure, and differences between them, are written."""
+    """How values of a measure and differences between them are formatted."""
 
     scale: float
     digits: int
@@ -38,7 +38,7 @@ UNITS: dict[str, Unit] = {
 
 
 def format_estimate(value: float | None, interval: Interval | None, unit: Unit) -> str:
-    """A value with its interval.
+    """Format a value with its interval.
 
     >>> format_estimate(0.287, Interval(0.242, 0.331), SHARE)
     '28.7\\xa0% (24.2 to 33.1)'
@@ -54,7 +54,7 @@ def format_estimate(value: float | None, interval: Interval | None, unit: Unit) 
 def format_difference(
     value: float | None, interval: Interval | None, unit: Unit, *, bare: bool = False
 ) -> str:
-    """A difference with its interval, signed; `bare` where the axis says the unit.
+    """Format a signed difference with its interval; `bare` omits the unit.
 
     >>> format_difference(-0.1, Interval(-0.2, 0.05), SHARE)
     '−10.0\\xa0points (−20.0 to +5.0)'
@@ -70,7 +70,7 @@ def format_difference(
 
 
 def format_change(value: float | None, unit: Unit) -> str:
-    """A difference without its interval.
+    """Format a signed difference without its interval.
 
     >>> format_change(0.1, SHARE)
     '+10.0\\xa0points'
@@ -83,17 +83,16 @@ def format_change(value: float | None, unit: Unit) -> str:
 
 
 class Dash(NamedTuple):
-    """A number that there is not, and why; `shown` is what there is beside it."""
+    """A missing value, the reason, and the text to show (a dash by default)."""
 
     reason: str
     shown: str = NONE
 
 
 class Table(NamedTuple):
-    """A table under the name of its file. `words` are the columns that hold no numbers.
+    """A table, named like its file. `words` are the columns of text.
 
-    A cell is a text and the mark of the note that explains it; a note, the mark and the reason
-    behind a –.
+    A cell is a text and the mark of its note; a note is a mark and the reason behind a –.
     """
 
     name: str
@@ -115,14 +114,13 @@ def make_table(
     *,
     words: Sequence[int] = (0,),
 ) -> Table:
-    """Set up a table; equal reasons share one note.
+    """Build a table; equal reasons share a note.
 
     >>> found = make_table("t", ("a", "b"), [["x", Dash("why")], ["y", Dash("why")]], [])
     >>> found.rows[1], found.notes
     ((('y', ''), ('–', 'a')), [('a', 'why')])
     """
     reasons = dict.fromkeys(c.reason for row in rows for c in row if isinstance(c, Dash))
-    # a to z, then aa and so on
     marks = {
         reason: ascii_lowercase[place % 26] * (1 + place // 26)
         for place, reason in enumerate(reasons)
@@ -136,12 +134,12 @@ def make_table(
 
 
 def optional_cell(text: str, value: Any, reason: str | None) -> Cell:
-    """The text of a number, or a dash with its reason when there is no number."""
+    """The text of a value, or a dash with the reason if there is no value."""
     return text if value is not None else Dash(reason or "unknown")
 
 
 def flatten(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record as one row of a file: intervals as two columns, reasons as one.
+    """Flatten a record to a row: intervals become two columns, reasons one.
 
     >>> flatten({"mean": 0.5, "cluster_ci": [0.4, 0.6], "reasons": {"icc": "one run"}})
     {'mean': 0.5, 'cluster_ci_low': 0.4, 'cluster_ci_high': 0.6, 'reasons': 'icc: one run'}
@@ -157,25 +155,25 @@ def flatten(record: Mapping[str, Any]) -> dict[str, Any]:
     return row
 
 
-# A digit takes about this many pixels, and a number some room around it.
+# Approximate pixels of a digit, and around a number.
 DIGIT, TICK_ROOM = 8, 20
 
 
 def turn_ticks(last_turn: int, width: int) -> list[int]:
-    """The first turn and then round numbers, no more than have room.
+    """Ticks at the first turn and at round numbers, as many as fit.
 
     >>> turn_ticks(20, 240), turn_ticks(1000, 300)
     ([1, 5, 10, 15, 20], [1, 200, 400, 600, 800, 1000])
     """
     room = width // (TICK_ROOM + DIGIT * len(str(last_turn)))
-    # A step of two would set 1 and 2 side by side.
+    # A step of two would put 1 and 2 next to each other.
     steps = (1, *(factor * 10**power for power in range(9) for factor in (5, 10, 20)))
     step = next(step for step in steps if last_turn / step <= room)
     return [1, *range(max(step, 2), last_turn + 1, step)]
 
 
 def ticks_from_0(last: int, width: int) -> list[int]:
-    """Round numbers of turns from 0 on, no more than have room.
+    """Ticks at round numbers of turns from 0 on, as many as fit.
 
     >>> ticks_from_0(40, 200), ticks_from_0(3, 200)
     ([0, 10, 20, 30, 40], [0, 1, 2, 3])

@@ -400,7 +400,7 @@ def row_patches(row: ConversationRow) -> Iterator[Patch]:
         "judged": row.who,
         "loop": row.loop,
         "since": "" if row.since is None else row.since,
-        "share": row.share_in_words,
+        "share": row.share_text,
         "evidence": row.evidence or "",
     }
     for name, text in cells.items():

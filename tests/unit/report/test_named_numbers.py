@@ -73,7 +73,7 @@ def test_the_files_hold_every_number_once_and_latex_can_read_them(
 ) -> None:
     odd = {"pOdd": NamedNumber(0.0001, "< 0.001", "50 % of\nlines"), **numbers}
     as_json, as_tex = write_numbers(tmp_path, odd)
-    assert list(json.loads(as_json.read_text())) == list(odd)
+    assert list(json.loads(as_json.read_text())) == ["schema", *odd]
     lines = as_tex.read_text().splitlines()
     assert lines[0] == r"\newcommand{\pOdd}{$<$ 0.001} % 50 % of lines"
     assert all(re.fullmatch(r"\\newcommand\{\\[A-Za-z]+\}\{[^{}]*\} % .*", line) for line in lines)

@@ -1,1 +1,1 @@
-"""Every chart of the project, each a small function from numbers to a picture."""
+"""Charts shared by reports and pages: functions from numbers to Vega-Lite charts."""

@@ -1,7 +1,7 @@
-"""What all charts share: colours and fonts, rows with their own labels, and figures from charts.
+"""Colours, fonts, labels and rendering shared by all charts.
 
-Charts name their channels by class, `x2=alt.X2("to:Q")` rather than `x2="to:Q"`, `XValue(0)` rather
-than `alt.value(0)`: to find the class of what is bare, Altair hashes its whole schema each time.
+Channels are given as classes, `x2=alt.X2("to:Q")` rather than `x2="to:Q"`, because Altair hashes
+its whole schema to find the class of a bare value.
 """
 
 import re
@@ -17,15 +17,15 @@ from chimeralab.core.text import neutralize
 
 Chart = alt.LayerChart
 Row = dict[str, Any]
-# Two lines over a row: what it is about, and its numbers.
+# Two lines above a row: its name and its numbers.
 Label = tuple[str, str]
-# Places in pixels; Altair gives these classes no types.
+# Positions in pixels; Altair leaves these classes untyped.
 XValue: Any = alt.XValue
 X2Value: Any = alt.X2Value
 YValue: Any = alt.YValue
 Y2Value: Any = alt.Y2Value
 
-# Okabe and Ito's palette: told apart under every common kind of colour blindness.
+# Okabe and Ito's palette, distinguishable with all common kinds of colour blindness.
 BLUE = "#0072B2"
 GREEN = "#009E73"
 PURPLE = "#CC79A7"
@@ -36,8 +36,7 @@ VERMILION = "#D55E00"
 SERIES_COLOURS = (BLUE, GREEN, PURPLE, ORANGE, SKY)
 SERIES_SHAPES = ("circle", "triangle-up", "square", "diamond", "cross")
 
-# Vermilion stands for collapse in every chart and for nothing else, violet for loops; words need
-# the darker shade.
+# Vermilion is reserved for collapse and violet for loops; text uses the darker shade.
 COLLAPSE = VERMILION
 COLLAPSE_INK = "#9C4500"
 LOOP = "#7A4FD0"
@@ -48,7 +47,7 @@ FAINT_INK = "#57606a"
 GRID = "#e4e7eb"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
-# Widths in pixels of what lies inside the axes: for a page, for a phone, and for a square.
+# Plot widths in pixels: for a page, for a phone, and for a square.
 WIDE = 620
 NARROW = 240
 SQUARE = 300
@@ -56,7 +55,7 @@ SQUARE = 300
 THEME: dict[str, Any] = {
     "background": "white",
     "font": FONT,
-    # A reader's font may be wider than the one that the layout was measured with.
+    # The reader's font may be wider than the one used for layout.
     "padding": {"left": 6, "top": 4, "right": 16, "bottom": 4},
     "view": {"stroke": None},
     "axis": {
@@ -80,15 +79,15 @@ THEME: dict[str, Any] = {
     "text": {"color": INK, "fontSize": 12},
 }
 
-# Lines of text on the surface stand this far apart.
+# Line height in pixels.
 LINE = 16
-# A letter takes about this many pixels.
+# Approximate width of a letter in pixels.
 LETTER = 6.6
 DASHES = ([1, 0], [6, 3], [2, 2])
 
 
 def layer_charts(layers: Sequence[alt.Chart], width: int, height: float) -> Chart:
-    """Layers on top of each other, in the look of the project."""
+    """Layer charts, with the theme of the project."""
     return alt.LayerChart(layer=list(layers), width=width, height=height, config=THEME)
 
 
@@ -97,14 +96,14 @@ def data(rows: Iterable[Row]) -> alt.InlineData:
 
 
 def pixel_scale(height: float) -> alt.Scale:
-    """Pixels from the top."""
+    """A scale in pixels from the top."""
     return alt.Scale(domain=[0, height], nice=False, reverse=True, zero=False)
 
 
 def labels(
     rows: Sequence[Label], tops: Sequence[float], height: float, width: int
 ) -> Iterator[alt.Chart]:
-    """The labels of all rows at the left edge, readable over whatever runs behind them."""
+    """Draw the labels of all rows at the left edge, with a halo."""
     names: list[Row] = []
     numbers: list[Row] = []
     for (name, shown), top in zip(rows, tops, strict=True):
@@ -124,7 +123,7 @@ def _words(lines: Sequence[Row], height: float, **style: Any) -> alt.Chart:
 
 
 def truncate(text: str, width: float, *, bold: bool = False) -> str:
-    """The text, or as much of it as has room.
+    """Truncate a text to a width in pixels.
 
     >>> truncate("a rather long name of a condition", 100)
     'a rather long…'
@@ -135,9 +134,9 @@ def truncate(text: str, width: float, *, bold: bool = False) -> str:
 
 
 def series_style(place: int) -> tuple[str, str, list[int]]:
-    """Colour, shape and dash of the series at a place: they are told apart by more than colour.
+    """Colour, shape and dash of the nth series, so that series differ in more than colour.
 
-    The dashes change where the colours start over.
+    The dashes change when the colours repeat.
 
     >>> series_style(0)[0] == series_style(5)[0], series_style(0)[1] == series_style(5)[1]
     (True, False)
@@ -148,7 +147,7 @@ def series_style(place: int) -> tuple[str, str, list[int]]:
 
 
 def series_scales(names: Sequence[str]) -> list[alt.Scale]:
-    """Scales for the colour, shape and dash of these series, in their order."""
+    """Scales for the colour, shape and dash of these series."""
     looks = [series_style(place) for place in range(len(names))]
     return [
         alt.Scale(domain=list(names), range=[each[aspect] for each in looks]) for aspect in range(3)
@@ -156,7 +155,7 @@ def series_scales(names: Sequence[str]) -> list[alt.Scale]:
 
 
 def legend(names: Sequence[str], width: int, **style: Any) -> alt.Legend:
-    """A legend under the chart, in as many columns as have room."""
+    """A legend below the chart, in as many columns as fit."""
     longest = max((len(name) for name in names), default=1) * LETTER + 56
     columns = max(1, min(len(names), int(width // longest)))
     style = {"symbolSize": 80, "labelLimit": width, "columnPadding": 24, **style}
@@ -164,15 +163,14 @@ def legend(names: Sequence[str], width: int, **style: Any) -> alt.Legend:
 
 
 PNG_SCALE = 2
-# The version of the chart language that Altair writes, without its last digit.
+# The major and minor version of Vega-Lite that Altair writes.
 VEGA_LITE = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
 
 
 class Figure(NamedTuple):
-    """A drawn figure that describes itself: the name of its files, title, captions, and in words.
+    """A rendered figure with the name of its files, captions, and a text alternative (`label`).
 
-    `label` is what it shows, for those who can't see it. It is drawn for a wide screen and for a
-    phone, unless it looks the same on both.
+    It is drawn for a wide screen and for a phone, unless it looks the same on both.
     """
 
     name: str
@@ -184,7 +182,7 @@ class Figure(NamedTuple):
 
     @property
     def png(self) -> bytes:
-        """The figure for print and slides, made without a network."""
+        """The figure for print and slides."""
         picture: bytes = vl_convert.svg_to_png(str(self.wide), scale=PNG_SCALE)
         return picture
 
@@ -197,28 +195,28 @@ def draw(
     title: str = "",
     captions: Sequence[str] = (),
 ) -> Figure:
-    """Draw a chart that comes in any width."""
-    # Altair checks every number of a chart against its schema, which takes as long as drawing it.
+    """Render a chart for a wide screen and for a phone."""
+    # Validation against the schema takes as long as rendering.
     with debug_mode(False):
-        # Drawings of our own: the few names in them are escaped by the renderer, as a test checks.
+        # Safe: the renderer escapes the names in a chart, as a test checks.
         wide, narrow = Markup(render_svg(chart(WIDE))), Markup(render_svg(chart(NARROW)))  # noqa: S704
     return Figure(name, label, wide, narrow, title, captions)
 
 
 def draw_square(name: str, label: str, chart: Chart, *, captions: Sequence[str] = ()) -> Figure:
-    """Draw a chart that looks the same everywhere."""
+    """Render a chart that looks the same everywhere."""
     return Figure(name, label, Markup(render_svg(chart)), None, captions=captions)  # noqa: S704
 
 
 def render_svg(chart: Chart) -> str:
-    """The chart as SVG text, made without a network, its coordinates rounded below a pixel."""
+    """Render a chart as SVG, offline, with rounded coordinates."""
     spec = chart.to_dict(validate=False)
     text: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
     return round_coordinates(text)
 
 
 def round_coordinates(text: str) -> str:
-    """SVG text without decimals far below a pixel, which are half its size; words stay as they are.
+    """Round the coordinates of an SVG to 0.01 pixels, which halves its size; text is kept.
 
     >>> round_coordinates('<path d="M1.23456,2"/><text>p < 0.001</text>')
     '<path d="M1.23,2"/><text>p < 0.001</text>'

@@ -1,4 +1,4 @@
-"""Charts of effects: forests, doses, metrics with their parts, and the summary of a trial."""
+"""Charts of effects: forest plots, dose responses, metrics with their parts, and summaries."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -31,26 +31,26 @@ from chimeralab.stats.intervals import Interval
 EFFECT_ROW, DOSE_HEIGHT, PART_ROW = 2 * LINE + 42, 220, 2 * LINE + 22
 CLUSTERED = "by prompt"
 NAIVE = "as if all runs were independent"
-# Pixels: the column of names, the gap between panels, a heading, a line with its number over it,
-# what a name above its lines takes on a phone, and the axis with its numbers.
+# Pixels: the column of names, the gap between panels, a heading, a line with its number above it,
+# a name above its lines on a phone, and the axis with its numbers.
 NAMES, GAP, HEADING, CELL, NAME, AXIS, TITLE = 228, 22, 26, 32, 18, 22, 34
 INDENT = 12
-# A number under the axis takes this much.
+# Pixels of a number below the axis.
 TICK = 38
-# An index on a phone takes this much at the left of its line.
+# Pixels of an index at the left of its line on a phone.
 INDEX = 40
 DECLARED = "#fff3d6"
 
-# An effect with its label, and the interval that takes all observations for independent.
+# A label, an effect, and its naive interval, which treats all observations as independent.
 ForestRow = tuple[Label, Effect, Interval | None]
-# A dose, what was measured under it, and its interval.
+# A dose, the value measured under it, and its interval.
 Dose = tuple[float, float, Interval | None]
-# A metric of one arm: its label, value and interval, and its parts by name.
+# Label, value, interval and parts of a metric of one arm.
 ArmMetric = tuple[Label, float | None, Interval | None, dict[str, float]]
 
 
 def forest(effects: Sequence[ForestRow], title: str, *, percent: bool, width: int = WIDE) -> Chart:
-    """Effects under one another, each with its label, its interval and the naive one under it."""
+    """A forest plot, with the naive interval below each effect."""
     height = EFFECT_ROW * len(effects)
     tops = [EFFECT_ROW * place for place in range(len(effects))]
     rows = list(_bars(effects))
@@ -59,7 +59,7 @@ def forest(effects: Sequence[ForestRow], title: str, *, percent: bool, width: in
     span = alt.Scale(domain=[min(reach), max(reach)], nice=True)
     level = alt.Y("level:Q", axis=None, scale=pixel_scale(height))
     kinds = [CLUSTERED, NAIVE]
-    # Where nothing is naive there is one kind of line, which needs no legend.
+    # Without naive intervals there is one kind of line, which needs no legend.
     key = legend(kinds, width) if any(naive for _, _, naive in effects) else None
     colour = alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=[BLUE, FAINT_INK]), legend=key)
     shape = alt.Shape(
@@ -103,9 +103,9 @@ def dose_response(
     percent: bool,
     width: int = WIDE,
 ) -> Chart:
-    """Values over their doses with intervals; the dashed line is the untouched control.
+    """Values over doses with intervals; the dashed line is the control.
 
-    The axes are what is dosed, and what is measured.
+    `axes` are the titles of the dose and of the measure.
     """
     rows = [
         {"dose": dose, "value": value, **(interval._asdict() if interval else {})}
@@ -114,7 +114,7 @@ def dose_response(
     reach = [row[key] for row in rows for key in ("value", "low", "high") if key in row]
     reach += [control] if control is not None else []
     low, high = min(reach), max(reach)
-    # Some room where all values are the same.
+    # Add a margin if all values are the same.
     ends = [low, high] if high - low > 0.02 else [low - 0.01, high + 0.01]
     span = alt.Scale(domain=ends, nice=True)
     up = alt.Y("value:Q", title=axes[1], scale=span, axis=alt.Axis(format="%" if percent else "~g"))
@@ -187,7 +187,7 @@ def metric_parts(rows: Sequence[ArmMetric], metric: str, *, width: int = WIDE) -
 
 
 class SummaryCell(NamedTuple):
-    """A difference in one index: whether it stands out, and whether it was declared as primary."""
+    """A difference in one index: whether it is significant, and whether it is primary."""
 
     estimate: float
     interval: Interval | None
@@ -195,12 +195,11 @@ class SummaryCell(NamedTuple):
     declared: bool
 
 
-# A subject: its name, its comparisons, or a word on why there are none. Each comparison has a cell
-# for every index with a difference to show.
+# Name of a subject, its comparisons with a cell per index, and a note if there are none.
 SummaryGroup = tuple[str, Mapping[str, Mapping[str, SummaryCell]], str]
 
 
-# The pixels between which a panel lies; every panel has the same scale, the reach of all values.
+# The ends of a panel in pixels, or of the values on its scale.
 Ends = tuple[float, float]
 
 
@@ -210,15 +209,15 @@ def _at(value: float, panel: Ends, reach: Ends) -> float:
     return left + (value - low) / (high - low) * (right - left)
 
 
-# A panel, the line on it, and the cell that stands there.
+# A panel, the vertical position in it, and the cell there.
 Placed = tuple[Ends, float, SummaryCell | None]
 
 
 def summary(
     groups: Sequence[SummaryGroup], indices: Mapping[str, str], *, width: int = WIDE
 ) -> Chart:
-    """Differences by subject and comparison: a panel per index, or a line each on a phone."""
-    # The ends of the one scale: everything that is drawn, and 0.
+    """Differences by subject and comparison: a panel per index, or on a phone a line per index."""
+    # One scale for all panels, which includes 0.
     ends = [0.0]
     for cell in (cell for _, rows, _ in groups for row in rows.values() for cell in row.values()):
         ends += [cell.estimate, *(cell.interval or ())]
@@ -253,7 +252,7 @@ def _panels(
         top += HEADING
         for name, cells in rows.items():
             level = top + CELL - 8
-            # What the second side of a comparison is stands under the first.
+            # The second side of a comparison goes below the first.
             first, _, second = name.partition(" − ")
             above = level - 7 if second else level
             words.append(_word(INDENT, above, truncate(first, NAMES - INDENT), "plain"))
@@ -305,7 +304,7 @@ def _draw(
     span: Ends,
     width: int,
 ) -> Chart:
-    """All layers, in pixels: panels side by side have no axes of their own."""
+    """Draw all layers in pixels, because the panels have no axes of their own."""
     height = span[1] + AXIS
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, width], nice=False, zero=False))
     y = alt.Y("y:Q", axis=None, scale=pixel_scale(height))
@@ -336,7 +335,7 @@ def _draw(
         layers += _marks(cells, reach, x, y, found=found)
     numbers = [
         _word(
-            # Where a number has room over its point.
+            # Keep the number inside its panel.
             min(max(_at(cell.estimate, panel, reach), panel[0] + 16), panel[1] - 16),
             level - 13,
             number(cell.estimate, 2, sign=True),
@@ -362,7 +361,7 @@ def _marks(
     *,
     found: bool,
 ) -> Iterator[alt.Chart]:
-    """Differences with their intervals; those that stand out are filled, with a thick line."""
+    """Differences with intervals; significant ones are filled, with a thick line."""
     colour, fill = (BLUE, BLUE) if found else (FAINT_INK, "white")
     bars = [
         {"x": _at(low, panel, reach), "to": _at(high, panel, reach), "y": level}
@@ -383,7 +382,7 @@ def _marks(
 
 
 def _texts(over: Sequence[Row], words: Sequence[Row], x: alt.X, y: alt.Y) -> Iterator[alt.Chart]:
-    """All words; those over the rules that run behind them stay readable."""
+    """All text; text above rules gets a halo."""
     halo = alt.Chart(data(over)).mark_text(
         baseline="middle", fontSize=11, color="white", stroke="white", strokeWidth=4, aria=False
     )
@@ -403,7 +402,7 @@ LOOKS: dict[str, Row] = {
 
 
 def _ticks(width: float, low: float, high: float) -> list[float]:
-    """Round values with 0 among them, as many as have room for their numbers.
+    """Round values that include 0, as many as fit.
 
     >>> _ticks(130, -0.7, 0.2)
     [-0.5, 0.0]

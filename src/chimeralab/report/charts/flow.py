@@ -1,4 +1,4 @@
-"""The way of the conversations from plan to analysis: as boxes, as a table, and in words."""
+"""CONSORT flow of conversations from plan to analysis, as a diagram and as a table."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,15 +25,15 @@ from chimeralab.report.charts.canvas import (
 from chimeralab.report.table import Table, make_table
 from chimeralab.study import ConditionFlow
 
-# Pixels: the least width of a column, the gap beside it, the margin inside a box.
+# Pixels: minimum width of a column, gap between columns, margin inside a box.
 COLUMN, GAP, MARGIN = 150, 12, 6
-# How long an arrow is at least, and how far from the left edge of its column.
+# Minimum length of an arrow, and its distance from the left edge of its column.
 ARROW, ARROW_AT = 18, 26
 EDGE, PAPER, LAST_PAPER = "#8c959f", "#ffffff", "#eef4fb"
 
 
 class Stage(NamedTuple):
-    """How many conversations came so far, what is to be said of them, and who fell out before."""
+    """A stage of the flow: how many reached it, details, and losses since the stage before."""
 
     name: str
     reached: int
@@ -41,14 +41,14 @@ class Stage(NamedTuple):
     lost: Sequence[str] = ()
 
 
-# The conditions, each with its stages from first to last.
+# The stages of each condition, first to last.
 Flow = Mapping[str, Sequence[Stage]]
-# Something on the diagram: a box, words or an arrow, and where it is.
+# A box, text or arrow of the diagram, and its position.
 Piece = tuple[str, Row]
 
 
 def flow_diagram(arms: Flow, *, width: int = WIDE) -> Chart:
-    """One column for each condition, stage under stage; conditions without room go below."""
+    """Draw a column per condition, stage below stage; columns wrap to the next band."""
     side_by_side = max(1, min(len(arms), width // COLUMN))
     pieces: list[Piece] = []
     top, names = 0.0, list(arms)
@@ -84,7 +84,7 @@ def flow_diagram(arms: Flow, *, width: int = WIDE) -> Chart:
 
 
 def _band(arms: Flow, width: float, top: float) -> Iterator[Piece]:
-    """Some conditions side by side, each stage as tall as the tallest of its row."""
+    """Conditions side by side, each stage as tall as the tallest in its row."""
     letters = int((width - GAP - 2 * MARGIN) / LETTER)
 
     def wrap(lines: Iterable[str], indent: int = 0) -> list[str]:
@@ -132,7 +132,7 @@ def _of(pieces: Sequence[Piece], kind: str) -> alt.Chart:
     return alt.Chart(data(row for each, row in pieces if each == kind))
 
 
-# How an outcome of a conversation or of a question is spoken of.
+# Labels for outcomes of conversations and of requests.
 OUTCOMES = {
     "completed": "completed",
     "collapsed": "stopped on collapse, as planned",
@@ -160,12 +160,12 @@ ATTEMPTS = {
 
 
 def format_counts(reasons: Mapping[str, int]) -> list[str]:
-    """Reasons with their counts, where there are any."""
+    """Format reasons with their counts, omitting zeros."""
     return [f"{count:,} {reason}" for reason, count in reasons.items() if count > 0]
 
 
 def describe_attempts(arm: ConditionFlow) -> Iterator[str]:
-    """How many questions were asked, and what became of those without an answer."""
+    """Count the requests, and those without an answer by reason."""
     total = sum(arm.attempts.values())
     if total:
         yield plural(total, "question")
@@ -176,13 +176,13 @@ def describe_attempts(arm: ConditionFlow) -> Iterator[str]:
 
 
 def describe_outcomes(arm: ConditionFlow) -> Iterator[str]:
-    """How conversations came to an end."""
+    """Count the conversations by how they ended."""
     for outcome, count in sorted(arm.outcomes.items()):
         yield f"{count:,} {OUTCOMES.get(outcome, outcome)}"
 
 
 def flow_table(arms: Flow) -> Table:
-    """The same numbers as a table."""
+    """The flow as a table."""
     rows, raw = [], []
     for name, stages in arms.items():
         note = "; ".join(line for stage in stages for line in (*stage.lost, *stage.lines))
@@ -195,7 +195,7 @@ def flow_table(arms: Flow) -> Table:
 
 
 def flow_figure(arms: Flow, caption: str) -> Figure:
-    """The diagram, and the same in words."""
+    """The flow as a figure with a text alternative."""
     parts = [
         f"{name}: " + ", ".join(f"{stage.name.lower()} {stage.reached:,}" for stage in stages)
         for name, stages in arms.items()

@@ -1,6 +1,6 @@
-"""The similarities of a conversation, over its turns and as a map of all pairs.
+"""Similarities within a conversation, over its turns and as a heat map of all pairs.
 
-Conversations of any length are first made small enough to draw and to put in words.
+Long conversations are downsampled first.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,22 +34,22 @@ from chimeralab.report.charts.canvas import (
 )
 from chimeralab.report.table import turn_ticks
 
-# Beyond this many turns the points run into one another and the line says it all.
+# With more turns, points overlap and only the line is drawn.
 MAX_MARKS = 120
-# A heat map with more rows than this has squares of two pixels, and a page of megabytes.
+# More rows would make squares of two pixels, and pages of megabytes.
 MAX_BLOCKS = 120
-# A line with more points than this shows no more on a screen.
+# More points would not be visible on a screen.
 MAX_POINTS = 1_000
-# The plot, and the bar at the foot of a loop.
+# Height of the plot, and of the bar that marks a loop.
 HEIGHT, FOOT = 220, 7
 LOOP_WORD = "loop"
 
 
 class PairSimilarities(NamedTuple):
-    """How similar parts of a conversation are: `values[i, j]` compares `spans[i]` and `spans[j]`.
+    """Similarities of spans of a conversation: `values[i, j]` compares `spans[i]` and `spans[j]`.
 
-    A span is one turn, or a block of turns, and then the value is the mean over all pairs of two
-    different turns; NaN where there is no such pair.
+    A span is a turn or a block of turns; the value for blocks is the mean over all pairs of
+    different turns, NaN if there is none.
     """
 
     spans: list[Episode]
@@ -57,14 +57,14 @@ class PairSimilarities(NamedTuple):
 
     @property
     def block(self) -> int:
-        """How many turns a span holds (the last one may hold fewer)."""
+        """The number of turns per span (the last may have fewer)."""
         return self.spans[0].end
 
     def most_alike(self, count: int) -> list[tuple[Episode, Episode, float]]:
-        """The pairs with the highest similarity, earlier and later; among equals, the earliest."""
+        """The most similar pairs, earlier span first; ties are broken by position."""
         later, earlier = np.tril_indices(len(self.spans))
         found = self.values[later, earlier]
-        # Rounded, since a repeated text may fall short of 1 by a rounding error; NaN sorts last.
+        # Rounded, because repeated texts may differ from 1 by rounding errors; NaN sorts last.
         best = np.argsort(-np.round(found, 6), kind="stable")[:count]
         return [
             (self.spans[earlier[i]], self.spans[later[i]], float(found[i]))
@@ -74,7 +74,7 @@ class PairSimilarities(NamedTuple):
 
 
 def compare_turns(vectors: NDArray[np.float32], most_blocks: int = MAX_BLOCKS) -> PairSimilarities:
-    """Every turn with every other; of a long conversation, blocks of turns with one another.
+    """Compare every turn with every other, or blocks of turns in a long conversation.
 
     >>> pairs = compare_turns(np.eye(2, dtype=np.float32)[[0, 1, 0]])
     >>> pairs.most_alike(1)
@@ -85,9 +85,9 @@ def compare_turns(vectors: NDArray[np.float32], most_blocks: int = MAX_BLOCKS) -
     starts = [span.start - 1 for span in spans]
     sizes = np.array([span.end - span.start + 1 for span in spans], dtype=float)
     sums = np.add.reduceat(unit, starts, axis=0).astype(np.float64)
-    # For vectors of length 1, the sum over all pairs is the product of the sums.
+    # For unit vectors, the sum over all pairs is the product of the sums.
     values = (sums @ sums.T) / np.outer(sizes, sizes)
-    # Within a block, a turn is not compared with itself.
+    # Exclude the comparison of a turn with itself.
     with np.errstate(divide="ignore", invalid="ignore"):
         within = (np.einsum("ij,ij->i", sums, sums) - sizes) / (sizes * (sizes - 1))
     np.fill_diagonal(values, np.where(sizes > 1, within, np.nan))
@@ -95,7 +95,7 @@ def compare_turns(vectors: NDArray[np.float32], most_blocks: int = MAX_BLOCKS) -
 
 
 def split_turns(turns: int, most: int) -> list[Episode]:
-    """The turns cut into at most so many spans of one size (the last may be shorter).
+    """Split turns into at most `most` spans of equal size (the last may be shorter).
 
     >>> split_turns(5, 3)
     [Episode(start=1, end=2), Episode(start=3, end=4), Episode(start=5, end=5)]
@@ -107,7 +107,7 @@ def split_turns(turns: int, most: int) -> list[Episode]:
 def keep_peaks(
     values: Sequence[float | None], most: int = MAX_POINTS
 ) -> tuple[list[int], list[float | None]]:
-    """Turns and values as they are; of a long series, the peak of each block at its first turn.
+    """Downsample a long series to the peak of each block, at its first turn.
 
     >>> keep_peaks([None, 0.2, 0.5, 0.1], most=2)
     ([1, 3], [0.2, 0.5])
@@ -118,7 +118,7 @@ def keep_peaks(
 
 
 class SimilarityLine(NamedTuple):
-    """One measured quantity over the turns, and the value from which it counts."""
+    """A similarity over the turns, and its threshold."""
 
     symbol: str
     name: str
@@ -134,9 +134,9 @@ def timeline(
     *,
     width: int = WIDE,
 ) -> Chart:
-    """Lines over the turns, their thresholds dashed, spans shaded under the word for them.
+    """Lines over the turns, with dashed thresholds and labelled shaded spans.
 
-    `LOOP_WORD` is the word for loops; any other is how it is said that turns collapsed.
+    `LOOP_WORD` labels loops; any other label marks collapsed turns.
     """
     rows: list[Row] = [
         {"name": line.name, "turn": turn, "value": value}
@@ -169,9 +169,9 @@ def timeline(
 
 
 def _shading(word: str, spans: Sequence[Episode]) -> Iterator[alt.Chart]:
-    """Spans, and their word over the widest of them.
+    """Shade spans, with the label over the widest one.
 
-    Loops have a bar at their foot, which is seen where they lie under a collapsed span, too.
+    Loops also have a bar at the bottom, which stays visible under a collapsed span.
     """
     area = alt.Chart(data(_edges(spans))).encode(x=alt.X("from:Q"), x2=alt.X2("to:Q"))
     if word != LOOP_WORD:
@@ -185,7 +185,7 @@ def _shading(word: str, spans: Sequence[Episode]) -> Iterator[alt.Chart]:
 
 
 def _word(text: str, colour: str, spans: Sequence[Episode], height: int) -> Iterator[alt.Chart]:
-    """A word at the middle of the widest span."""
+    """A label at the middle of the widest span."""
     widest = sorted(spans, key=lambda span: span.start - span.end)[:1]
     place = alt.Chart(data({"middle": (span.start + span.end) / 2} for span in widest))
     word = place.mark_text(text=text, color=colour, fontWeight="bold", baseline="bottom", dy=-4)
@@ -195,7 +195,7 @@ def _word(text: str, colour: str, spans: Sequence[Episode], height: int) -> Iter
 def _thresholds(
     lines: Sequence[SimilarityLine], colour: alt.Color, width: int
 ) -> Iterator[alt.Chart]:
-    """Dashed lines with their values beside them, of which the lowest stands under its line."""
+    """Dashed lines labelled with their values; the label of the lowest goes below it."""
     rows: list[Row] = [
         {
             "name": line.name,
@@ -222,21 +222,21 @@ def _turn_axis(last_turn: int, width: int, *, offset: int = 0) -> alt.Axis:
 
 
 def _edges(spans: Sequence[Episode]) -> list[Row]:
-    """A turn is drawn as wide as the distance to the next one, so that spans have no gaps."""
+    """Edges half a turn outside, so that adjacent spans have no gap."""
     return [{"from": span.start - 0.5, "to": span.end + 0.5} for span in spans]
 
 
 def heat_map(
     spans: Sequence[Episode], values: NDArray[np.float64], marked: Sequence[Episode]
 ) -> Chart:
-    """How similar any two parts of a conversation are: the earlier across, the later downwards.
+    """A heat map of similarities, with the earlier span on x and the later one on y.
 
     `values[i, j]` compares `spans[i]` with `spans[j]`; only j <= i is drawn, and NaN leaves a gap.
     Marked spans get a bar along both axes.
     """
     axis = _turn_axis(spans[-1].end, SQUARE, offset=9)
     scale = _turn_scale(spans[-1].end)
-    # The upper right half of the map is empty: the legend stands there.
+    # The legend goes into the empty upper right half.
     legend = alt.Legend(
         orient="none",
         legendX=SQUARE - 90,
@@ -271,7 +271,7 @@ STEPS = tuple(round(0.1 * step, 1) for step in range(10))
 
 
 def step_name(similarity: float) -> str:
-    """The colour step of a similarity, as the legend names it.
+    """The legend entry of a similarity.
 
     >>> step_name(0.93), step_name(0.9), step_name(-0.2)
     ('0.9 to 1.0', '0.9 to 1.0', 'under 0.1')
@@ -281,7 +281,7 @@ def step_name(similarity: float) -> str:
 
 
 def _cells(spans: Sequence[Episode], values: NDArray[np.float64]) -> Iterator[Row]:
-    """Neighbours of one colour in a row become one cell: the same picture in fewer pieces."""
+    """Merge adjacent cells of one colour in a row, for a smaller file."""
     for row, span in enumerate(spans):
         down = {"top": span.start - 0.5, "bottom": span.end + 0.5}
         earlier = values[row, : row + 1].tolist()

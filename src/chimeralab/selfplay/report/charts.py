@@ -1,4 +1,4 @@
-"""Charts of a self-play study: how much, how soon, in what order, and by which detector."""
+"""Charts of a self-play study."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,26 +35,26 @@ from chimeralab.selfplay.specifications import Specification
 from chimeralab.stats.intervals import Interval
 
 BINS = 20
-# Pixels: two lines of words, the bars, the interval, and some air.
+# Pixels: two lines of text, the bars, the interval, and a margin.
 WORDS, BARS, INTERVAL, AIR = 2 * LINE + 4, 44, 14, 14
 ROW = WORDS + BARS + INTERVAL + AIR
 BUCKET_ROW, STABILITY_ROW = 2 * LINE + 10, 2 * LINE + 36
-# Pixels: the curve, the gap under it, and the row of one choice.
+# Pixels: the curve, the gap below it, and the row of one choice.
 CURVE, GAP, CHOICE_ROW = 190, 16, 13
-# Detectors beyond this number share the squares under the curve.
+# More detectors than this share the squares below the curve.
 MAX_COLUMNS = 60
 
-# A condition: its label, the share of collapsed turns of each run, their mean and its interval.
+# Label, share of collapsed turns of each run, mean and interval of a condition.
 Distribution = tuple[Label, Sequence[float], float, Interval | None]
 
 
 def distributions(
     conditions: Sequence[Distribution], words: ResultWords, *, width: int = WIDE
 ) -> Chart:
-    """A histogram of runs for each condition, its mean and interval under it."""
+    """A histogram of runs per condition, with its mean and interval below."""
     height = ROW * len(conditions)
     tops = [ROW * place for place in range(len(conditions))]
-    # Each condition has its own scale, or the shapes of some could not be seen.
+    # Each condition has its own scale, so that every shape is visible.
     edges, steps = np.linspace(0, 1, BINS + 1), []
     for place, (_, shares, _, _) in enumerate(conditions):
         counts, floor = np.histogram(shares, edges)[0], ROW * place + WORDS + BARS
@@ -115,7 +115,7 @@ def buckets(
     *,
     width: int = WIDE,
 ) -> Chart:
-    """The mean of each condition in each bucket of prompts: where the order changes, it shows."""
+    """The mean of each condition in each bucket of prompts."""
     height = BUCKET_ROW * len(rows)
     tops = [BUCKET_ROW * place for place in range(len(rows))]
     points = alt.Chart(
@@ -156,7 +156,7 @@ def buckets(
 def survival(
     curves: Mapping[str, OnsetCurve], last: int, words: ResultWords, *, width: int = WIDE
 ) -> Chart:
-    """Steps that fall as runs collapse for the first time, up to the last turn; bands pointwise."""
+    """Survival curves up to the last turn, with pointwise bands."""
     names = list(curves)
     colours, _, dashes = series_scales(names)
     key = legend(
@@ -200,10 +200,10 @@ def survival(
 
 
 def stability(rows: Sequence[tuple[Label, RankCounts]], *, width: int = WIDE) -> Chart:
-    """Bars of how many units keep the order of the means, tie in it, or turn it around."""
+    """Bars of how many units keep the order of the means, tie, or invert it."""
     height = STABILITY_ROW * len(rows)
     tops = [STABILITY_ROW * place for place in range(len(rows))]
-    kinds = ["holds", "holds but for ties", "is inverted somewhere"]
+    kinds = ["holds", "holds except for ties", "is inverted somewhere"]
     parts: list[Row] = []
     for top, (_, held) in zip(tops, rows, strict=True):
         before, total = 0, max(1, held.held + held.tied + held.inverted)
@@ -222,7 +222,7 @@ def stability(rows: Sequence[tuple[Label, RankCounts]], *, width: int = WIDE) ->
         legend=legend(kinds, width),
     )
     bars = alt.Chart(data(parts)).mark_rect(aria=False, stroke="white")
-    # Counts stand on their bars, white where the bar is dark.
+    # Counts are drawn on their bars, white on dark.
     counts = [
         alt.Chart(data(part for part in parts if part["kind"] == kind and part["text"]))
         .mark_text(color=ink, fontWeight="bold", dy=10)
@@ -243,7 +243,7 @@ def stability(rows: Sequence[tuple[Label, RankCounts]], *, width: int = WIDE) ->
 def specification(
     curve: Sequence[Specification], title: str, *, percent: bool, width: int = WIDE
 ) -> Chart:
-    """One difference under many detectors, and under it how common each of their choices is."""
+    """One difference under many detectors, and below it how common each choice is."""
     across = alt.Scale(domain=[0.5, len(curve) + 0.5], nice=False)
     height = CURVE + GAP + CHOICE_ROW * len(all_choices(curve))
     layers = [*_curve(curve, across, title, percent), *_choices(curve, across)]
@@ -253,7 +253,7 @@ def specification(
 
 
 def choices_of(detector: LockedRule) -> dict[str, str]:
-    """What a detector chose, by the names of its settings as the chart has them."""
+    """The settings of a detector as the chart labels them."""
     settings = detector.as_dict()
     return {
         **{f"{name} ≥": cutoff(float(settings[name])) for name in ("s1", "s2")},
@@ -263,7 +263,7 @@ def choices_of(detector: LockedRule) -> dict[str, str]:
 
 
 def all_choices(curve: Sequence[Specification]) -> list[tuple[str, str]]:
-    """Every choice that any detector makes, those of one setting next to each other."""
+    """Every value of every setting, grouped by setting."""
     values: dict[str, set[str]] = {}
     for each in curve:
         for setting, value in choices_of(each.settings).items():
@@ -280,7 +280,6 @@ def _curve(
         if each.estimate is not None
         for ends in [each.ci or Interval(each.estimate, each.estimate)]
     ]
-    # Room for every interval and for 0.
     reach = [row[end] for row in rows for end in ("low", "high")] + [0.0]
     margin = 0.05 * (max(reach) - min(reach) or 1.0)
     ends = [min(reach) - margin, max(reach) + margin]
@@ -306,7 +305,7 @@ def _curve(
 
 
 def _choices(curve: Sequence[Specification], across: alt.Scale) -> Iterator[alt.Chart]:
-    """Squares under the curve: the darker, the more of the detectors there made the choice."""
+    """Squares below the curve, darker where more detectors made the choice."""
     tops = {
         choice: CURVE + GAP + CHOICE_ROW * place for place, choice in enumerate(all_choices(curve))
     }
