@@ -2,9 +2,10 @@
 
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
-from chimeralab.detection.words import FUNCTION_WORDS, Memo, ramp
+from chimeralab.detection.words import FUNCTION_WORDS, MAX_MEMOISED, ramp
 
 # Courtesy as phrase books for learners teach it. Prefixes of words: "appreci" stands for appreciate
 # and appreciation.
@@ -108,15 +109,13 @@ def courtesy_share(words: Sequence[str]) -> float | None:
     others = [word for n, word in enumerate(words) if n not in in_phrase] if in_phrase else words
     counted = [word for word in others if word not in _NEUTRAL]
     total = len(in_phrase) + len(counted)
-    return (len(in_phrase) + sum(map(_COURTEOUS.__getitem__, counted))) / total if total else None
+    return (len(in_phrase) + sum(map(is_courteous, counted))) / total if total else None
 
 
+@lru_cache(MAX_MEMOISED)
 def is_courteous(word: str) -> bool:
     """Whether a word is courteous by itself."""
     return word.startswith(PREFIXES.get(word[:1], ()))
-
-
-_COURTEOUS = Memo(is_courteous)
 
 
 def score_courtesy(text: str, words: Sequence[str]) -> float:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chimeralab.detection.courtesy import COURTEOUS, SOON, is_idle, score_courtesy
 from chimeralab.detection.words import (
-    IS_CONTENT,
     MessageWords,
     Overlap,
     SpokenMessage,
@@ -347,7 +346,7 @@ class TextMemory:
         adjacent = {*pairs, *(n + 1 for n in pairs)}
         if len(adjacent) / len(words) <= s.frame_low:
             return NOTHING
-        if sum(IS_CONTENT[words[n]] for n in adjacent) < MIN_FRAME_CONTENT:
+        if sum(is_content(words[n]) for n in adjacent) < MIN_FRAME_CONTENT:
             return NOTHING
         places = align(last.masked_words[:MAX_FRAME_WORDS], before.masked_words[:MAX_FRAME_WORDS])
         runs: list[list[int]] = [[]]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from chimeralab import readers
 from chimeralab.core.errors import InputError
@@ -249,31 +249,27 @@ class Results(list[Detection]):
         return verdict_frame(self)
 
 
-@overload
-def detect(
-    conversation: Conversation,
-    *,
-    speaker: str | None = None,
-    detector: Detector | None = LOCKED,
-    loops: Loops | None = LOOPS,
-    encoder: "Encoder | None" = None,
-    trace: bool = False,
-) -> Detection: ...
+class DetectSettings(TypedDict, total=False):
+    """The settings of `detect`, which are those of `detect_all`."""
+
+    speaker: str | None
+    detector: Detector | None
+    loops: Loops | None
+    encoder: "Encoder | None"
+    trace: bool
 
 
 @overload
+def detect(conversation: Conversation, **settings: Unpack[DetectSettings]) -> Detection: ...
+
+
+@overload
+def detect(conversation: DataFrame, **settings: Unpack[DetectSettings]) -> Results: ...
+
+
 def detect(
-    conversation: DataFrame,
-    *,
-    speaker: str | None = None,
-    detector: Detector | None = LOCKED,
-    loops: Loops | None = LOOPS,
-    encoder: "Encoder | None" = None,
-    trace: bool = False,
-) -> Results: ...
-
-
-def detect(conversation: Conversation | DataFrame, **settings: Any) -> Detection | Results:
+    conversation: Conversation | DataFrame, **settings: Unpack[DetectSettings]
+) -> Detection | Results:
     """Judge a conversation: its texts or messages in order, or a `Trajectory`.
 
     Messages are dicts (of OpenAI, Anthropic and the other log formats), objects of LangChain or of

@@ -3,16 +3,14 @@
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 
 STEM = 5
 MAX_WORDS = 4_000  # per message; a loop shows long before
 MAX_CHARACTERS = 40_000
-MAX_MEMOISED = 1 << 15
+MAX_MEMOISED = 1 << 15  # words; a few thousand make up most conversations
 MIN_WITHIN_WORDS = 25  # a shorter message can't be a loop by itself
-
-Value = TypeVar("Value")
 
 # In scripts without spaces between words, every character is a word.
 _WORD = re.compile(
@@ -100,19 +98,7 @@ whether it may repeat itself.
 """
 
 
-class Memo(dict[str, Value]):
-    """A function of a word, memoised: a few thousand words make up most conversations."""
-
-    def __init__(self, function: Callable[[str], Value]) -> None:
-        self._function = function
-
-    def __missing__(self, word: str) -> Value:
-        if len(self) >= MAX_MEMOISED:
-            self.clear()
-        value = self[word] = self._function(word)
-        return value
-
-
+@lru_cache(MAX_MEMOISED)
 def is_content(word: str) -> bool:
     """Whether a word carries meaning by itself."""
     return (len(word) > 2 and word not in FUNCTION_WORDS) or not word.isascii() or word.isdigit()
@@ -136,25 +122,10 @@ def is_distinctive(word: str) -> bool:
     return word not in FUNCTION_WORDS or word in OPPOSED
 
 
+@lru_cache(MAX_MEMOISED)
 def stem(word: str) -> str:
     """The first letters of a word, which its inflections share; all numbers are one stem."""
     return "0" if word.isdigit() else word[:STEM]
-
-
-class lazy_property(Generic[Value]):  # noqa: N801 - a decorator
-    """`cached_property` without the lock that it takes in Python 3.11."""
-
-    def __init__(self, function: Callable[[Any], Value]) -> None:
-        self._function = function
-        self.__doc__ = function.__doc__
-
-    def __get__(self, instance: Any, owner: type) -> Value:
-        value = instance.__dict__[self._function.__name__] = self._function(instance)
-        return value
-
-
-STEM_OF = Memo(stem)
-IS_CONTENT = Memo(is_content)
 
 
 class MessageWords(tuple[str, ...]):
@@ -163,16 +134,16 @@ class MessageWords(tuple[str, ...]):
     Sets are built on first use: most messages resemble no other and never need them.
     """
 
-    @lazy_property
+    @cached_property
     def distinct(self) -> frozenset[str]:
         return frozenset(self)
 
-    @lazy_property
+    @cached_property
     def trigrams(self) -> frozenset[tuple[str, ...]]:
         """All runs of three words; a shorter message is one run by itself."""
         return frozenset(zip(self, self[1:], self[2:], strict=False)) or frozenset({tuple(self)})
 
-    @lazy_property
+    @cached_property
     def grams(self) -> frozenset[tuple[str, ...]]:
         """The trigrams with a content word: sharing function words is not repeating.
 
@@ -186,19 +157,19 @@ class MessageWords(tuple[str, ...]):
         ]
         return frozenset(grams) if grams else frozenset({tuple(self)})
 
-    @lazy_property
+    @cached_property
     def keys(self) -> frozenset[tuple[str, ...]]:
         """Trigrams and grams; the latter add nothing where there is a content word."""
         return self.trigrams if self._content_words else self.trigrams | self.grams
 
-    @lazy_property
+    @cached_property
     def stems(self) -> frozenset[str]:
-        return frozenset(map(STEM_OF.__getitem__, self.distinct))
+        return frozenset(map(stem, self.distinct))
 
-    @lazy_property
+    @cached_property
     def content(self) -> frozenset[str]:
         """The stems of the content words."""
-        return frozenset(map(STEM_OF.__getitem__, self._content_words))
+        return frozenset(map(stem, self._content_words))
 
     def overlap(self, other: "MessageWords") -> float:
         """The share of grams that another message has too."""
@@ -218,9 +189,9 @@ class MessageWords(tuple[str, ...]):
             self.trigrams
         )
 
-    @lazy_property
+    @cached_property
     def _content_words(self) -> frozenset[str]:
-        return frozenset(filter(IS_CONTENT.__getitem__, self.distinct))
+        return frozenset(filter(is_content, self.distinct))
 
 
 class SpokenMessage:
@@ -246,11 +217,11 @@ class SpokenMessage:
         """Supply words that were expensive to find."""
         vars(self).update(words=words, masked_words=MessageWords(masked))
 
-    @lazy_property
+    @cached_property
     def words(self) -> list[str]:
         return tokenize(self.text)
 
-    @lazy_property
+    @cached_property
     def masked_words(self) -> MessageWords:
         """The words, with one for each block or quotation."""
         return MessageWords(

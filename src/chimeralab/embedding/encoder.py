@@ -273,27 +273,20 @@ def text_key(text: str) -> bytes:
 
 
 class RecentVectors:
-    """A ring buffer of vectors: 4,096 of them take 6 MB."""
+    """The vectors computed last: 4,096 of them take 6 MB."""
 
-    def __init__(self, capacity: int = 4_096) -> None:
-        self._block = np.empty((capacity, WIDTH), dtype=np.float32)
-        self._slots: dict[bytes, int] = {}
-        self._keys: list[bytes | None] = [None] * capacity
-        self._next = 0
+    def __init__(self, capacity: int = CACHED_TEXTS) -> None:
+        self._capacity = capacity
+        self._vectors: dict[bytes, Floats] = {}
 
     def recall(self, keys: Iterable[bytes]) -> dict[bytes, Floats]:
-        # Copies, since a slot may be overwritten while its vector is in use.
-        return {key: self._block[self._slots[key]].copy() for key in keys if key in self._slots}
+        return {key: self._vectors[key] for key in keys if key in self._vectors}
 
     def remember(self, vectors: Mapping[bytes, Floats]) -> None:
         for key, vector in vectors.items():
-            if key not in self._slots:
-                oldest, self._keys[self._next] = self._keys[self._next], key
-                if oldest is not None:
-                    del self._slots[oldest]
-                self._slots[key] = self._next
-                self._next = (self._next + 1) % len(self._keys)
-            self._block[self._slots[key]] = vector
+            self._vectors[key] = vector.copy()  # a row would keep its whole batch alive
+            if len(self._vectors) > self._capacity:
+                del self._vectors[next(iter(self._vectors))]
 
 
 class VectorFile:

@@ -81,7 +81,7 @@ class TestFrames:
         self, package: Any
     ) -> None:
         frame = package.DataFrame({"prompt": ["a"], "score": [1.0]})
-        with pytest.raises(InputError, match="its columns: 'prompt', 'score'"):
+        with pytest.raises(InputError, match="columns: 'prompt', 'score'"):
             judge(frame)
 
     def test_value_that_is_not_text_is_named_with_its_row(self, package: Any) -> None:
