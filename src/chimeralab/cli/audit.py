@@ -126,7 +126,7 @@ def _audit_study(options: dict[str, Any]) -> None:
     if options["as_json"]:
         rows = {**audit_json(found), "sample": found.sample}
         rows |= {"validity": validity_json(found.against)}
-        rows |= {"outcome": found.gate.name, "validated": found.gate.validity.as_dict()}
+        rows |= {"outcome": found.gate.name, "validated": found.gate.validity_json()}
         click.echo(json_text(rows))
     else:
         _print(found)

@@ -263,7 +263,7 @@ def write_record(
         "verdict": "passed" if gate.passed else "failed",
         "outcome": gate.name,
         "consequence": gate.scope.as_dict(),
-        "validity": gate.validity.as_dict(),
+        "validity": gate.validity_json(),
         "rater_identities": [rater.as_dict() for rater in identities],
         "rubric": None
         if rubric is None

@@ -146,23 +146,6 @@ class Gate(Record):
             )
 
 
-@dataclass(frozen=True, slots=True)
-class ValidityOutcome(Record):
-    """Whether the detector's validity reaches the declared thresholds, and why (not)."""
-
-    bar: ValidityBar | None
-    rule: RuleName
-    passed: bool
-    reason: str
-
-    def __str__(self) -> str:
-        bound = "lower 95 % bounds: " if self.rule == "lower_ci" else ""
-        return f"{bound}{self.bar}" if self.bar else "not declared"
-
-
-NOT_ASKED = ValidityOutcome(None, "lower_ci", False, "the plan declares no validity in [gate]")
-
-
 # Phrases that a report must avoid unless the detector is validated.
 FORBIDDEN = (
     "validated",
@@ -213,13 +196,14 @@ class GateOutcome(Record):
     compared: float | None
     reason: str
     population: str = "the rated items"
-    validity: ValidityOutcome = NOT_ASKED
+    validated: bool = False
+    validity_reason: str = "the plan declares no validity in [gate]"
 
     @property
     def name(self) -> OutcomeName:
         if not self.passed:
             return "not reliable"
-        return "validated" if self.validity.passed else "reliable, not validated"
+        return "validated" if self.validated else "reliable, not validated"
 
     @property
     def headline(self) -> str:
@@ -240,12 +224,15 @@ class GateOutcome(Record):
             )
         met = f"The reliability gate ({self.gate}) was met on {self.population}"
         if self.name == "validated":
-            agreed = "the detector agrees with every rater as declared"
-            return ClaimScope("validated", f"{met}, and {agreed} ({self.validity}).", ())
+            bounds = "lower 95 % bounds: " if self.gate.rule == "lower_ci" else ""
+            agreed = (
+                f"the detector agrees with every rater as declared ({bounds}{self.gate.validity})"
+            )
+            return ClaimScope("validated", f"{met}, and {agreed}.", ())
         return ClaimScope(
             "reliable",
             f"{met}: the labels are reliable. The detector is not validated: "
-            f"{self.validity.reason}. Every claim about collapse describes what the detector "
+            f"{self.validity_reason}. Every claim about collapse describes what the detector "
             "marked.",
             FORBIDDEN,
         )
@@ -258,6 +245,16 @@ class GateOutcome(Record):
             "population": self.population,
             "attempts": self.gate.attempts,
             **{name: getattr(self, name) for name in names},
+        }
+
+    def validity_json(self) -> dict[str, Any]:
+        """Convert the outcome of the detector's validity."""
+        bar = self.gate.validity
+        return {
+            "bar": bar and bar.as_dict(),
+            "rule": self.gate.rule if bar else "lower_ci",
+            "passed": self.validated,
+            "reason": self.validity_reason,
         }
 
 

@@ -152,9 +152,11 @@ def _judge(
     table = _table(study, given, known, sample)
     found = audit(table, gate, allow_unlabelled=True)
     against = _validate(study, table, given, known)
-    validated = judge_validity(gate.validity, gate.rule, against)
-    gated = replace(found.gate, population=str(sample), validity=validated)
-    return replace(found, gate=gated, sample=sample.name, against=against), given
+    outcome = replace(found.gate, population=str(sample))
+    if gate.validity is not None:
+        validated, reason = judge_validity(gate.validity, gate.rule, against)
+        outcome = replace(outcome, validated=validated, validity_reason=reason)
+    return replace(found, gate=outcome, sample=sample.name, against=against), given
 
 
 def reliability(study: Study) -> Reliability | None:

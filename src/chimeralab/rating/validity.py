@@ -15,7 +15,7 @@ import numpy as np
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import between, percent, plural
 from chimeralab.core.records import Detection, Record
-from chimeralab.rating.gate import NOT_ASKED, RuleName, ValidityBar, ValidityOutcome
+from chimeralab.rating.gate import RuleName, ValidityBar
 from chimeralab.rating.loops import alternations, share_template
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
@@ -98,12 +98,8 @@ def validity(
     return Validity(raters.pop(), diagnosis, tuple(differing))
 
 
-def judge_validity(
-    bar: ValidityBar | None, rule: RuleName, against: AgainstRaters
-) -> ValidityOutcome:
-    """Decide whether the detector reaches the thresholds against every rater of the gate."""
-    if bar is None:
-        return NOT_ASKED
+def judge_validity(bar: ValidityBar, rule: RuleName, against: AgainstRaters) -> tuple[bool, str]:
+    """Decide whether the detector reaches the thresholds against every rater, and say why."""
     failures = []
     for rater, compared_with in against.items():
         if isinstance(compared_with, str):
@@ -125,8 +121,7 @@ def judge_validity(
                 failures.append(
                     f"{bound}its {name} against {rater} is {compared:.2f}, below {minimum:.2f}"
                 )
-    reason = "; ".join(failures) or f"it reaches {bar} against every rater"
-    return ValidityOutcome(bar, rule, not failures, reason)
+    return not failures, "; ".join(failures) or f"it reaches {bar} against every rater"
 
 
 def validity_in_words(rater: str, found: Validity | str) -> str:

@@ -10,7 +10,6 @@ from chimeralab.core.result_words import FACT, MARK
 from chimeralab.rating.gate import (
     Gate,
     ValidityBar,
-    ValidityOutcome,
     check_wording,
     judge_gate,
 )
@@ -88,12 +87,11 @@ def test_agreement_of_raters_does_not_validate_the_detector() -> None:
 
 
 def test_a_detector_that_agrees_with_raters_may_be_called_validated() -> None:
-    agreed = ValidityOutcome(BAR, "lower_ci", True, "it reaches both")
-    scope = replace(MET, validity=agreed).scope
+    scope = replace(MET, gate=replace(MET.gate, validity=BAR), validated=True).scope
     assert (scope.name, scope.words) == ("validated", FACT)
     assert "sensitivity at least 0.80, specificity at least 0.90" in scope.sentence
     check_wording("A validated detector.", scope)
-    assert replace(judge_gate(Gate(), STUDY), validity=agreed).scope.name == "descriptive"
+    assert replace(judge_gate(Gate(), STUDY), validated=True).scope.name == "descriptive"
 
 
 def test_not_validated_is_not_a_claim() -> None:
