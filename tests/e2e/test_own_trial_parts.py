@@ -102,12 +102,12 @@ def test_custom_parts_run_through_a_whole_trial_under_their_names(make_study, tm
     [
         ('Rumour"\ntimes = 3', 'Orchestra"', r"\[stressors.rumour\] .*not a Stressor"),
         ("own_trial:Mood", "own_trial:Caution", r"\[probes.mood\] .*not a Probe"),
-        ("[stressors.rumour]", "[stressors.conformity]", "has that name already"),
-        ("[probes.mood]", "[probes.recall]", "has that name already"),
+        ("[stressors.rumour]", "[stressors.conformity]", "is a built-in stressor"),
+        ("[probes.mood]", "[probes.recall]", "is a built-in probe"),
         ('each = ["rumour"]', 'each = ["rumor"]', "unknown stressor 'rumor' .*rumour"),
         ('each = ["rumour"]', 'probes = ["recall"]', r"\[probes.mood\] is never asked"),
         ("times = 3", 'times = "often"', r"\[stressors.rumour\] times"),
-        ('against: ClassVar[str] = "rumour"', "", "does not say what it is against"),
+        ('against: ClassVar[str] = "rumour"', "", "has no attribute `against`"),
         ("return step.lure is not None", "return False", r"\[stressors.rumour\] never acts on"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The arms of a trial: the control, and whatever the one-line designs and named arms ask for."""
+"""The arms of a trial: the control, those of the one-line designs, and named arms."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from chimeralab.trial.stressors import SHAM, STRESSORS, Amnesia, Conformity, Inf
 from chimeralab.trial.stressors import seam as stressor_seam
 
 CONTROL = "control"
-# Cells are stored and locked. So these always have a digit, and any other stressor only where used.
+# Cells are stored, so these always have a digit, and other stressors only if used.
 FIRST_PLACES = (Amnesia.name, Conformity.name, Infallibility.name)
 SYSTEM = "You take part in a test. Reply with the answer alone."
 Tables = Mapping[str, Any]
@@ -26,14 +26,12 @@ Count = Annotated[int, Field(ge=1)]
 
 @dataclass(frozen=True, slots=True)
 class TrialTable(Record):
-    """[trial]: who is tested, how often, and under which design.
+    """[trial]: the subjects and the design.
 
-    `factorial` names the stressors that are crossed with each other: every combination is an arm,
-    the untouched control among them. `each` names those that get an arm of their own. `dose` varies
-    one key of one stressor. `countermeasures` are each tried against the stressor that they are
-    for, and by themselves. `sham` adds the arm that gets neutral text in the place of all
-    stressors; with "each", every stressor has such an arm of its own beside it. `probes` names what
-    is asked in forks; without it, that is every probe there is.
+    `factorial` crosses stressors: every combination is an arm, including the control. `each` gives
+    a stressor its own arm. `dose` varies one key of one stressor. `countermeasures` are tried
+    against their stressor and on their own. `sham` adds an arm with neutral text instead of all
+    stressors; with "each", also one for every stressor. `probes` defaults to all probes.
     """
 
     subjects: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -47,7 +45,7 @@ class TrialTable(Record):
     probes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Whoever names something twice, or doses nothing, meant another plan."""
+        """Reject duplicates and empty doses."""
         keys = ("subjects", "factorial", "each", "countermeasures", "probes")
         lists: list[tuple[str, Sequence[object]]] = [
             (key, getattr(self, key)) for key in keys if getattr(self, key)
@@ -57,15 +55,15 @@ class TrialTable(Record):
             lists += [] if doses else [(f"dose {name}", ())]
         for key, named in lists:
             if not named:
-                raise InputError(f"{key} has no doses; list some, or leave it out")
-            twice = next((value for value in named if named.count(value) > 1), None)
-            if twice is not None:
-                raise InputError(f"{key} has {format_value(twice)} twice; once is enough")
+                raise InputError(f"{key} lists no doses")
+            repeated = next((value for value in named if named.count(value) > 1), None)
+            if repeated is not None:
+                raise InputError(f"{key} has {format_value(repeated)} twice")
 
 
 @dataclass(frozen=True, slots=True)
 class ArmTable(Record):
-    """[arms.NAME]: stressors with what they change of their settings, and a countermeasure."""
+    """[arms.NAME]: stressors with changed settings, and a countermeasure."""
 
     stressors: dict[str, dict[str, Any]] = field(default_factory=dict)
     countermeasure: dict[str, Any] | None = None
@@ -73,29 +71,31 @@ class ArmTable(Record):
     dose: float | None = None
 
 
-class Stress:
-    """The stressors of a plan as its tables [stressors.NAME] set them; others are at defaults.
+class StressorTables:
+    """The tables [stressors.NAME] of a plan; stressors without one have their defaults.
 
-    `known` has the class behind each name, in the order in which they act: first those of this
-    package, then those of the plan, which are `own` by the `use` that names their code.
+    `known` has the class of each stressor in the order in which they act: first built-in ones, then
+    those of the plan, for which `custom` has the `use`.
     """
 
     def __init__(self, tables: Tables, loader: PartLoader) -> None:
         self.known: dict[str, type[Stressor]] = dict(STRESSORS)
-        self.own: dict[str, str] = {}
+        self.custom: dict[str, str] = {}
         self.tables: dict[str, Tables] = {}
         for name, table in read_named_tables(tables, "stressors").items():
             place = f"[stressors.{name}]"
             if isinstance(table, Mapping) and "use" in table:
                 if name in STRESSORS:
-                    raise InputError(f"{place} has that name already; give your own another one")
+                    raise InputError(
+                        f"{place}: {name!r} is a built-in stressor; choose another name"
+                    )
                 part = read_part(STRESSORS, table, place, loader, stressor_seam.SEAM)
                 if not isinstance(part.settings, Stressor):
                     raise InputError(
                         f"{place} use = {part.use!r} is not a Stressor; inherit from "
                         "chimeralab.trial.stressors.Stressor"
                     )
-                self.known[name], self.own[name] = type(part.settings), part.use
+                self.known[name], self.custom[name] = type(part.settings), part.use
                 table = {key: value for key, value in table.items() if key != "use"}  # noqa: PLW2901
             beyond = "or your own, with use = 'module:Class'"
             choose(name, self.known, f"stressor {name!r}", or_else=beyond)
@@ -103,7 +103,7 @@ class Stress:
             read_record(self.known[name], table, place)
 
     def part(self, name: str, changes: Tables, place: str) -> Stressor:
-        """One stressor, with a few settings changed."""
+        """A stressor with some settings changed."""
         choose(name, self.known, f"stressor {name!r} in {place}")
         base = self.tables.get(name, {})
         place = f"[stressors.{name}]" if not changes else place
@@ -113,7 +113,7 @@ class Stress:
         return part
 
     def arm(self, changes: Mapping[str, Tables], place: str, **more: Any) -> Arm:
-        """An arm under these stressors, in the order in which stressors act."""
+        """An arm with these stressors, in the order in which they act."""
         for name in changes:
             choose(name, self.known, f"stressor {name!r} in {place}")
         ordered = {
@@ -125,85 +125,91 @@ class Stress:
 
 
 def read_arms(
-    tables: Tables, trial: TrialTable, stress: Stress, loader: PartLoader
+    tables: Tables, trial: TrialTable, stressors: StressorTables, loader: PartLoader
 ) -> dict[str, Arm]:
-    """Every arm by its name; the untouched control always comes first."""
-    designed = dict(_designed(trial, stress))
-    helped = dict(_helped(trial, stress, loader))
-    named = dict(_named(read_named_tables(tables, "arms"), designed | helped, stress, loader))
-    arms = {CONTROL: stress.arm({}, "[trial]"), **designed, **named, **helped}
+    """Every arm by name, the control first."""
+    designed = dict(_expand_designs(trial, stressors))
+    helped = dict(_expand_countermeasures(trial, stressors, loader))
+    named = dict(
+        _read_named_arms(read_named_tables(tables, "arms"), designed | helped, stressors, loader)
+    )
+    arms = {CONTROL: stressors.arm({}, "[trial]"), **designed, **named, **helped}
     used = {name for arm in arms.values() for name in arm.stressors}
-    places = (*FIRST_PLACES, *(name for name in stress.known if name in used - {*FIRST_PLACES}))
+    places = (*FIRST_PLACES, *(name for name in stressors.known if name in used - {*FIRST_PLACES}))
     for name, arm in arms.items():
         cell = "".join("1" if place in arm.stressors else "0" for place in places)
         arms[name] = replace(arm, cell=cell)
     if trial.sham and used:
-        all_of_them = stress.arm({name: {} for name in used}, "[trial] sham")
+        all_of_them = stressors.arm({name: {} for name in used}, "[trial] sham")
         arms[SHAM] = replace(all_of_them, sham=True, cell=SHAM)
         for name in used if trial.sham == "each" and len(used) > 1 else ():
-            alone = stress.arm({name: {}}, "[trial] sham")
+            alone = stressors.arm({name: {}}, "[trial] sham")
             arms[f"{SHAM}-{name}"] = replace(alone, sham=True, cell=f"{SHAM}-{name}")
-    unused = [name for name in stress.tables if name not in used]
+    unused = [name for name in stressors.tables if name not in used]
     if unused:
         raise InputError(
-            f"[stressors.{unused[0]}] is part of no arm; name it in [trial] each or factorial"
+            f"[stressors.{unused[0]}] is not used in any arm; name it in [trial] each or factorial"
         )
     return arms
 
 
-def _designed(trial: TrialTable, stress: Stress) -> Iterator[tuple[str, Arm]]:
+def _expand_designs(trial: TrialTable, stressors: StressorTables) -> Iterator[tuple[str, Arm]]:
     for name in trial.each:
-        yield name, stress.arm({name: {}}, "[trial] each")
+        yield name, stressors.arm({name: {}}, "[trial] each")
     for name in trial.factorial:
-        choose(name, stress.known, f"stressor {name!r} in [trial] factorial")
+        choose(name, stressors.known, f"stressor {name!r} in [trial] factorial")
     for levels in product((False, True), repeat=len(trial.factorial)):
         on = [name for name, level in zip(trial.factorial, levels, strict=True) if level]
         if on:
-            yield "+".join(on), stress.arm({name: {} for name in on}, "[trial] factorial")
+            yield "+".join(on), stressors.arm({name: {} for name in on}, "[trial] factorial")
     place = "[trial] dose"
     for name, doses in trial.dose.items():
-        choose(name, stress.known, f"stressor {name!r} in {place}")
-        defaults = stress.part(name, {}, place).as_dict()
+        choose(name, stressors.known, f"stressor {name!r} in {place}")
+        defaults = stressors.part(name, {}, place).as_dict()
         for key, values in doses.items():
             choose(key, defaults, f"key {key!r} in {place} {name}")
             for value in values:
                 whole = isinstance(defaults[key], int) and value == int(value)
                 change = {name: {key: int(value) if whole else value}}
                 dosed = {"dose": float(value), "dosed": f"{name}.{key}"}
-                yield f"{name}-{key}-{value:g}", stress.arm(change, place, **dosed)
+                yield f"{name}-{key}-{value:g}", stressors.arm(change, place, **dosed)
 
 
-def _named(
-    tables: Tables, designed: Mapping[str, Arm], stress: Stress, loader: PartLoader
+def _read_named_arms(
+    tables: Tables, designed: Mapping[str, Arm], stressors: StressorTables, loader: PartLoader
 ) -> Iterator[tuple[str, Arm]]:
     for name, table in tables.items():
         place = f"[arms.{name}]"
         read = read_record(ArmTable, table, place)
         if name in (CONTROL, SHAM):
-            raise InputError(f"{place} can't be set: every trial has this arm already")
+            raise InputError(f"{place}: the arm {name!r} is built in; choose another name")
         if name in designed:
-            raise InputError(f"{place} is an arm that [trial] makes already; give it another name")
+            raise InputError(
+                f"{place}: [trial] already makes the arm {name!r}; choose another name"
+            )
         if not read.stressors and read.countermeasure is None:
             raise InputError(
-                f"{place} has neither stressors nor a countermeasure, which makes it the control "
-                "again; name a stressor, as in stressors = { amnesia = {} }"
+                f"{place} has neither stressors nor a countermeasure, like the control; "
+                "name a stressor, as in stressors = { amnesia = {} }"
             )
-        arm = stress.arm(read.stressors, f"{place} stressors", dose=read.dose, sham=read.sham)
+        arm = stressors.arm(read.stressors, f"{place} stressors", dose=read.dose, sham=read.sham)
         if read.countermeasure is not None:
             where = f"{place} countermeasure"
             part = read_part(COUNTERMEASURES, read.countermeasure, where, loader, SEAM)
             aim = getattr(part.settings, "against", None)
             if arm.stressors and aim is not None and aim not in arm.stressors:
                 raise InputError(
-                    f"{where} {part.use!r} is against {aim}, which is not among the stressors "
-                    "of this arm; add it there, or choose another countermeasure"
+                    f"{where} {part.use!r} works against {aim}, which is not a stressor of this "
+                    "arm; add it, or choose another countermeasure"
                 )
             arm = replace(arm, countermeasure=part.settings, against=part.use)
         yield name, arm
 
 
-def _helped(trial: TrialTable, stress: Stress, loader: PartLoader) -> Iterator[tuple[str, Arm]]:
-    """Each countermeasure beside the bare arm that it is compared with."""
+def _expand_countermeasures(
+    trial: TrialTable, stressors: StressorTables, loader: PartLoader
+) -> Iterator[tuple[str, Arm]]:
+    """Each countermeasure with its stressor, the stressor alone, and the countermeasure alone."""
     place = "[trial] countermeasures"
     for use in trial.countermeasures:
         if ":" not in use:
@@ -211,11 +217,11 @@ def _helped(trial: TrialTable, stress: Stress, loader: PartLoader) -> Iterator[t
         part: Part = read_part(COUNTERMEASURES, {"use": use}, place, loader, SEAM)
         bare = getattr(part.settings, "against", None)
         if bare is None:
-            raise InputError(f"{place}: {use!r} does not say what it is against; use [arms.NAME]")
-        arm = stress.arm({bare: {}}, place)
+            raise InputError(f"{place}: {use!r} has no attribute `against`; use [arms.NAME]")
+        arm = stressors.arm({bare: {}}, place)
         yield bare, arm
         name = getattr(part.settings, "name", type(part.settings).__name__)
         yield f"{bare}-with-{name}", replace(arm, countermeasure=part.settings, against=use)
-        # What it costs, or gives, where there is nothing to help against.
-        calm = stress.arm({}, place, countermeasure=part.settings, against=use)
+        # What it costs, or gains, without a stressor.
+        calm = stressors.arm({}, place, countermeasure=part.settings, against=use)
         yield f"{CONTROL}-with-{name}", calm

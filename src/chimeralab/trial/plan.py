@@ -1,4 +1,4 @@
-"""The part of a plan that only a trial has: arms, scenarios as they will be put, and probes."""
+"""The trial part of a plan: arms, scenarios as laid out, probes and measures."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ from chimeralab.study.kind import MissingSourceError
 from chimeralab.study.plan import SamplingChange, merge_sampling, read_named_tables
 from chimeralab.trial import measures
 from chimeralab.trial import probes as probe_seam
-from chimeralab.trial.arms import CONTROL, Stress, TrialTable, read_arms
+from chimeralab.trial.arms import CONTROL, StressorTables, TrialTable, read_arms
 from chimeralab.trial.course import Course, Evidence, Layout
 from chimeralab.trial.effects import DeclaredEffect
 from chimeralab.trial.measures import CustomMeasure
@@ -48,17 +48,17 @@ AtLeastZero = Annotated[int, Field(ge=0)]
 
 @dataclass(frozen=True, slots=True)
 class OutcomeTable(Record):
-    """[outcomes] of a trial: the effects that it is run for; all others are exploratory."""
+    """[outcomes] of a trial: the primary effects; all others are exploratory."""
 
     primary: tuple[DeclaredEffect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan(Record):
-    """What a trial does to whom. `arms` and `subjects` go by the names of the conditions.
+    """The resolved plan of a trial. `arms` and `subjects` are keyed by condition.
 
-    `own` has the stressors and probes whose code is the user's, as the plan names them. `agents`
-    has what each subject can do that is named in [agents].
+    `own` has the custom stressors and probes as the plan names them, `agents` the abilities of each
+    agent among the subjects.
     """
 
     arms: Mapping[str, Arm]
@@ -78,10 +78,10 @@ class TrialPlan(Record):
 
     def __post_init__(self) -> None:
         for name, part in self.measures.items():
-            CustomMeasure(name, part.settings)  # what can't measure is refused before the run
+            CustomMeasure(name, part.settings)  # rejects an invalid measure before the run
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as a lock holds it."""
+        """The plan as it is locked."""
         return {**Record.as_dict(self), "probes": list(self.probes)}
 
     @property
@@ -89,25 +89,32 @@ class TrialPlan(Record):
         return tuple(CustomMeasure(name, part.settings) for name, part in self.measures.items())
 
     def script(self, condition: str, scenario: str, seed: int) -> Script:
-        """The session of one condition and scenario; the seed decides where events fall."""
+        """The script of one session; the seed determines when events occur."""
         course = next(course for course in self.courses if course.id == scenario)
-        # However the plan lists them, probes are asked in one order.
+        # The order in which probes are asked does not depend on the plan.
         ordered = [*PROBES, *(name for name in self.probes if name not in PROBES)]
         probes = {name: self.probes[name] for name in ordered if name in self.probes}
-        alone = self.keeps_memory(self.subjects[condition])
-        arm, how = self.arms[condition], self.answering
-        return Script(course, arm, seed, probes, self.strength, alone, how, self.evidence)
+        return Script(
+            course,
+            self.arms[condition],
+            seed,
+            probes,
+            self.strength,
+            self.has_own_memory(self.subjects[condition]),
+            self.answering,
+            self.evidence,
+        )
 
-    def keeps_memory(self, subject: str) -> bool:
-        """Whether a subject remembers by itself, so that the lab can't write its past."""
+    def has_own_memory(self, subject: str) -> bool:
+        """Whether a subject keeps its own memory, which the lab can't rewrite."""
         can = self.agents.get(subject, ("history",))
         return not {"history", "recall"} & set(can)
 
     def describe_memory(self, agent: str) -> str:
-        """Who keeps the memory of an agent, and what follows from what it can do."""
+        """Describe who keeps the memory of an agent, and where its probes are asked."""
         can = self.agents[agent]
         if "history" in can:
-            return "is given the whole conversation with every question"
+            return "gets the whole conversation with every question"
         if "recall" in can:
             memory = "reads its memory through the lab"
         else:
@@ -115,10 +122,10 @@ class TrialPlan(Record):
             memory = f"keeps its own memory, and {forgets}"
         if "fork" in can:
             return f"{memory}; probes are asked in forks"
-        return f"{memory}; probes are asked in a sibling session, as it can't be forked"
+        return f"{memory}; probes are asked in a sibling session, since it can't be forked"
 
     def needs_sibling_session(self, subject: str) -> bool:
-        """Whether a subject's probes are asked in a second session, as it can't be forked."""
+        """Whether probes are asked in a second session, since the subject can't be forked."""
         can = self.agents.get(subject, ("history",))
         return not {"history", "fork"} & set(can)
 
@@ -129,44 +136,46 @@ def read_trial(
     agents: Mapping[str, tuple[str, ...]],
     locked: tuple[Course, ...] = (),
 ) -> tuple[dict[str, tuple[Speaker, ...]], tuple[Prompt, ...], Rules, TrialPlan]:
-    """Read and check a trial, its scenarios written out: the speakers of its conditions, its
-    prompts and its rules, as every study has them, and what it has beyond them.
+    """Read and check the tables of a trial: its speakers, prompts, rules and `TrialPlan`.
 
-    Where the scenarios can't be made again, `locked` holds them as they were written out before.
+    `locked` has the courses of the lock, for scenarios that can't be generated again.
     """
     table = read_record(TrialTable, tables["trial"], "[trial]")
     tested = (*tables.get("models", {}), *tables.get("agents", {}))
     for name in table.subjects:
         choose(name, tested, f"model {name!r} in [trial] subjects")
-    stress = Stress(tables, loader)
-    arms = read_arms(tables, table, stress, loader)
-    _refuse_undisturbed(agents, arms)
-    probes, own_probes = _read_probes(tables, table, arms, loader)
+    stressors = StressorTables(tables, loader)
+    arms = read_arms(tables, table, stressors, loader)
+    _check_abilities(agents, arms)
+    probes, custom_probes = _read_probes(tables, table, arms, loader)
     layout = _read_table(Layout, tables, "layout")
     source, courses = _read_scenarios(tables, layout, arms, loader, locked)
-    # A subject's name is only needed where there are several.
+    # Conditions are named after the subject only if there are several.
     several = len(table.subjects) > 1
-    cast = [
+    keys = [
         ArmKey(f"{subject}.{arm}" if several else arm, subject, arm)
         for subject in table.subjects
         for arm in arms
     ]
-    tuned = {name: stress.part(name, {}, "[stressors]") for name in stress.tables}
-    # In arms that have no say in it, the evidence is as strong and as true as [stressors] says.
-    stated = (part.evidence_strength for part in tuned.values())
-    shown = (part.evidence_mode for part in tuned.values())
+    parts = {name: stressors.part(name, {}, "[stressors]") for name in stressors.tables}
+    # Arms that do not set the evidence use what [stressors] says.
+    strengths = (part.evidence_strength for part in parts.values())
+    modes = (part.evidence_mode for part in parts.values())
     plan = TrialPlan(
-        arms={key: arms[key.arm] for key in cast},
-        subjects={key: key.subject for key in cast},
+        arms={key: arms[key.arm] for key in keys},
+        subjects={key: key.subject for key in keys},
         scenarios=source,
         layout=layout,
         probes=probes,
-        strength=next((each for each in stated if each is not None), DEFAULT_STRENGTH),
+        strength=next((each for each in strengths if each is not None), DEFAULT_STRENGTH),
         weights=_read_table(MetricWeights, tables, "metrics"),
         courses=courses,
         own={
-            **{f"stressors.{name}": Part(use, tuned[name]) for name, use in stress.own.items()},
-            **{f"probes.{name}": part for name, part in own_probes.items()},
+            **{
+                f"stressors.{name}": Part(use, parts[name])
+                for name, use in stressors.custom.items()
+            },
+            **{f"probes.{name}": part for name, part in custom_probes.items()},
         },
         measures={
             name: read_part({}, measure, f"[measures.{name}]", loader, measures.SEAM)
@@ -175,29 +184,29 @@ def read_trial(
         agents=agents,
         answering=_read_table(AnswerRules, tables, "answers"),
         declared=_read_table(OutcomeTable, tables, "outcomes").primary,
-        evidence=next((each for each in shown if each is not None), "true"),
+        evidence=next((each for each in modes if each is not None), "true"),
     )
     _check_declared(plan, arms)
-    speakers = _read_speakers(tables, table, cast, estimate_tokens(courses))
+    speakers = _read_speakers(tables, table, keys, estimate_tokens(courses))
     prompts = tuple(Prompt(course.id, course.opening, course.kind) for course in courses)
-    return speakers, prompts, _rules(tables, table, len(courses[0].steps)), plan
+    return speakers, prompts, _read_rules(tables, table, len(courses[0].steps)), plan
 
 
 def _read_table(cls: type[T], tables: Mapping[str, Any], name: str) -> T:
-    """A table of the plan; one that is missing is at its defaults."""
+    """Read a table of the plan, with defaults if it is missing."""
     return read_record(cls, tables.get(name, {}), f"[{name}]")
 
 
 def _read_speakers(
-    tables: Mapping[str, Any], table: TrialTable, cast: Iterable[ArmKey], needed: int
+    tables: Mapping[str, Any], table: TrialTable, keys: Iterable[ArmKey], max_tokens: int
 ) -> dict[str, tuple[Speaker, ...]]:
-    """The subject of each condition; where nobody says, replies get the `needed` tokens."""
+    """The subject of each condition, with `max_tokens` unless the plan sets them."""
     outer = _read_table(SamplingChange, tables, "sampling")
     if outer.max_tokens is None:
-        outer = replace(outer, max_tokens=needed)
+        outer = replace(outer, max_tokens=max_tokens)
     tested = {**tables.get("models", {}), **tables.get("agents", {})}
     speakers: dict[str, tuple[Speaker, ...]] = {}
-    for key in cast:
+    for key in keys:
         changes = tested[key.subject].get("sampling", {})
         inner = read_record(SamplingChange, changes, f"[models.{key.subject}.sampling]")
         sampling = merge_sampling(outer, inner)
@@ -206,7 +215,7 @@ def _read_speakers(
 
 
 def _check_declared(plan: TrialPlan, arms: Mapping[str, Arm]) -> None:
-    """Refuse a declared effect that no analysis could find."""
+    """Reject a declared effect that does not exist."""
     known = (*measures.METRICS, *measures.MEASURES, *plan.custom_measures)
     for each in plan.declared:
         place = "[[outcomes.primary]]"
@@ -218,12 +227,12 @@ def _check_declared(plan: TrialPlan, arms: Mapping[str, Arm]) -> None:
 
 
 def find_reference(arms: Mapping[str, Arm]) -> str:
-    """What arms are compared with where nobody says: the sham, or the control."""
+    """The arm that others are compared with by default: the sham, or else the control."""
     return SHAM if SHAM in arms else CONTROL
 
 
 def estimate_tokens(courses: Iterable[Course]) -> int:
-    """What the longest option takes, with some room; a free answer gets a sentence or two."""
+    """Estimate the tokens for the longest option; a free answer gets a sentence or two."""
     questions = [
         question
         for course in courses
@@ -234,7 +243,7 @@ def estimate_tokens(courses: Iterable[Course]) -> int:
     if not all(question.options for question in questions):
         return FREE_TOKENS
     longest = max(len(option.encode()) for each in questions for option in each.options)
-    # Few tokenizers take more than a token for two bytes of a text.
+    # Few tokenizers need more than one token for two bytes.
     return max(MIN_TOKENS, longest // 2 + 4)
 
 
@@ -245,21 +254,20 @@ def _read_scenarios(
     loader: PartLoader,
     locked: tuple[Course, ...],
 ) -> tuple[Part, tuple[Course, ...]]:
-    """[scenarios]: where they come from, and each of them laid out in time."""
+    """Read [scenarios], and lay out each scenario."""
     table = tables["scenarios"]
     if not isinstance(table, Mapping):
-        raise InputError("[scenarios] takes a table of keys")
-    # Without a number it is the usual one, or as many as a smaller set has.
+        raise InputError("[scenarios] must be a table")
     number = read_value(AtLeastOne | None, table.get("number"), "[scenarios] number")
     first = read_value(AtLeastZero, table.get("first", 1), "[scenarios] first")
     rest = {key: value for key, value in table.items() if key not in ("number", "first")}
     source = read_part(SCENARIOS, rest, "[scenarios]", loader, items.SEAM)
     if locked:
-        # The number is seen in the scenarios alone, so nothing else would notice its change.
+        # No other check would notice a changed number.
         if number not in (None, len(locked)):
             raise InputError(
                 f"[scenarios] number = {number}, but {len(locked)} were locked; "
-                "undo the change, or bring the files of the set back and start a new study"
+                "undo the change, or restore the files of the set and start a new study"
             )
         return source, locked
     parts = [part for arm in arms.values() for part in arm.stressors.values()]
@@ -276,13 +284,13 @@ def _read_scenarios(
     courses = tuple(layout.lay_out(scenario, rounds, seed) for scenario in scenarios)
     lengths = {len(course.steps) for course in courses}
     if len(lengths) > 1 or 0 in lengths:
-        raise InputError(f"[scenarios] must all have equally many questions; these have {lengths}")
-    _refuse_idle(courses, arms)
+        raise InputError(f"[scenarios] need the same number of questions; these have {lengths}")
+    _check_exposure(courses, arms)
     return source, courses
 
 
-def _refuse_undisturbed(agents: Mapping[str, tuple[str, ...]], arms: Mapping[str, Arm]) -> None:
-    """A memory that nobody can reach would look like one that nothing disturbs."""
+def _check_abilities(agents: Mapping[str, tuple[str, ...]], arms: Mapping[str, Arm]) -> None:
+    """Reject a stressor on a memory that can't be changed, which would look resilient."""
     stressors = {
         name: part for arm in arms.values() if not arm.sham for name, part in arm.stressors.items()
     }
@@ -291,15 +299,14 @@ def _refuse_undisturbed(agents: Mapping[str, tuple[str, ...]], arms: Mapping[str
             needed = part.acts_on_memory
             if needed is None or {needed, "recall", "history"} & set(can):
                 continue
-            way_out = "leave it out, or see `can` in docs/agents.md"
             raise InputError(
                 f"[stressors.{name}] can't act on [agents.{agent}], which keeps its own memory and "
-                f"has no {needed}(); {way_out}"
+                f"has no {needed}(); leave it out, or see `can` in docs/agents.md"
             )
 
 
-def _refuse_idle(courses: Sequence[Course], arms: Mapping[str, Arm]) -> None:
-    """A stressor that never meets what it acts on would look like a subject without weakness."""
+def _check_exposure(courses: Sequence[Course], arms: Mapping[str, Arm]) -> None:
+    """Reject a stressor that never acts, since its subject would look resilient."""
     steps = [step for course in courses for step in course.steps]
     parts = {name: part for arm in arms.values() for name, part in arm.stressors.items()}
     for name, part in parts.items():
@@ -308,52 +315,54 @@ def _refuse_idle(courses: Sequence[Course], arms: Mapping[str, Arm]) -> None:
                 f"[stressors.{name}] never acts on these scenarios; "
                 "choose others in [scenarios], or see beliefs and consensus in [layout]"
             )
-        alone = next((course for course in courses if len(course.beliefs) < 2), None)
-        if part.evidence_mode == "mixed" and alone is not None:
+        short = next((course for course in courses if len(course.beliefs) < 2), None)
+        if part.evidence_mode == "mixed" and short is not None:
             raise InputError(
-                f'[stressors.{name}] evidence = "mixed" needs two beliefs in every scenario, and '
-                f"{alone.id} has {len(alone.beliefs)}; see beliefs in [layout]"
+                f'[stressors.{name}] evidence = "mixed" needs two beliefs in every scenario, but '
+                f"{short.id} has {len(short.beliefs)}; see beliefs in [layout]"
             )
 
 
 def _read_probes(
     tables: Mapping[str, Any], table: TrialTable, arms: Mapping[str, Arm], loader: PartLoader
 ) -> tuple[dict[str, Probe], dict[str, Part]]:
-    """What is asked in forks, and what of it the tables [probes.NAME] define."""
-    own: dict[str, Part] = {}
+    """The probes of a trial, and those of them that [probes.NAME] defines."""
+    custom: dict[str, Part] = {}
     for name, settings in read_named_tables(tables, "probes").items():
         place = f"[probes.{name}]"
         if name in PROBES:
-            raise InputError(f"{place} has that name already; give your own another one")
-        own[name] = read_part({}, settings, place, loader, probe_seam.SEAM)
-        if not isinstance(own[name].settings, Probe):
+            raise InputError(f"{place}: {name!r} is a built-in probe; choose another name")
+        custom[name] = read_part({}, settings, place, loader, probe_seam.SEAM)
+        if not isinstance(custom[name].settings, Probe):
             raise InputError(
-                f"{place} use = {own[name].use!r} is not a Probe; inherit from "
+                f"{place} use = {custom[name].use!r} is not a Probe; inherit from "
                 "chimeralab.trial.probes.Probe"
             )
-    known = {**PROBES, **{name: part.settings for name, part in own.items()}}
+    known = {**PROBES, **{name: part.settings for name, part in custom.items()}}
     wanted = tuple(known) if table.probes is None else table.probes
     for name in wanted:
         choose(name, known, f"probe {name!r} in [trial] probes")
-    unused = [name for name in own if name not in wanted]
+    unused = [name for name in custom if name not in wanted]
     if unused:
         raise InputError(f"[probes.{unused[0]}] is never asked; name it in [trial] probes")
     for name, arm in arms.items():
-        # Without the answers that it rests on, a countermeasure does nothing, and its arm is bare.
+        # Without these probes, the countermeasure does nothing.
         for probe in getattr(arm.countermeasure, "rests_on", ()):
             if probe not in wanted:
                 raise InputError(
-                    f'[trial] probes lack "{probe}", which the countermeasure of {name!r} rests '
-                    "on; add it, or leave the arm out"
+                    f'[trial] probes lacks "{probe}", which the countermeasure of {name!r} needs; '
+                    "add it, or leave the arm out"
                 )
-    return {name: known[name] for name in wanted}, own
+    return {name: known[name] for name in wanted}, custom
 
 
-def _rules(tables: Mapping[str, Any], table: TrialTable, turns: int) -> Rules:
+def _read_rules(tables: Mapping[str, Any], table: TrialTable, turns: int) -> Rules:
     rules = _read_table(Rules, tables, "conversation")
     for key in ("turns", "repeats", "seed_visible", "stop_early"):
         if key in tables.get("conversation", {}):
-            raise InputError(f"[conversation] {key} is not for trials; see [trial] and [layout]")
+            raise InputError(
+                f"[conversation] {key} does not apply to trials; see [trial] and [layout]"
+            )
     if rules.rule("overflow").keep:
         raise InputError("[conversation] on_overflow can't trim a trial: that would be amnesia")
     return replace(rules, turns=turns, repeats=table.repeats)

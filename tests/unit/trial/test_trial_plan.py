@@ -73,9 +73,12 @@ def test_sessions_of_one_scenario_have_the_same_seeds_under_every_arm(make_study
         (("recall = 4", "recall = -1"), "recall is -1"),
         (("[scenarios]", "[layout]\nconsensus = 0\n[scenarios]"), "conformity.* never acts"),
         (("[scenarios]", "[metrics]\nmci = [0.5, 0.5, 0.5]\n[scenarios]"), "sum to 1"),
-        (("[scenarios]", "[conversation]\nturns = 3\n[scenarios]"), "turns is not for trials"),
+        (
+            ("[scenarios]", "[conversation]\nturns = 3\n[scenarios]"),
+            "turns does not apply to trials",
+        ),
         (("[scenarios]", "[prompts]\n[scenarios]"), r"unknown table \[prompts\]"),
-        (("[scenarios]", "[arms.control]\n[scenarios]"), "every trial has this arm"),
+        (("[scenarios]", "[arms.control]\n[scenarios]"), "the arm 'control' is built in"),
     ],
 )
 def test_what_is_wrong_with_a_trial_is_said_in_one_sentence(make_study, change, said):
@@ -91,8 +94,8 @@ def test_what_is_wrong_with_a_trial_is_said_in_one_sentence(make_study, change, 
         ('probes = ["recall", "recall"]', r'\[trial\] probes has "recall" twice'),
         ("dose = { amnesia.scope = [0.4, 0.4] }", r"dose amnesia.scope has 0.4 twice"),
         ("dose = { conformity.size = [1, 1.0] }", r"dose conformity.size has 1.0 twice"),
-        ("dose = { amnesia.scope = [] }", r"dose amnesia.scope has no doses"),
-        ("dose = { amnesia = {} }", r"dose amnesia has no doses"),
+        ("dose = { amnesia.scope = [] }", r"dose amnesia.scope lists no doses"),
+        ("dose = { amnesia = {} }", r"dose amnesia lists no doses"),
     ],
 )
 def test_nothing_is_named_twice_or_dosed_with_nothing(make_study, line, said):
@@ -111,16 +114,19 @@ def test_a_factor_or_a_subject_is_named_once(make_study, key):
 @pytest.mark.parametrize(
     ("arm", "said"),
     [
-        ("[arms.amnesia]\nstressors = { amnesia = {} }", r"\[arms.amnesia\] is an arm that"),
+        (
+            "[arms.amnesia]\nstressors = { amnesia = {} }",
+            r"\[trial\] already makes the arm 'amnesia'",
+        ),
         ("[arms.x]", r"\[arms.x\] has neither stressors nor a countermeasure"),
         ("[arms.x]\nsham = true", r"\[arms.x\] has neither stressors nor a countermeasure"),
         (
             '[arms.x]\nstressors = { conformity = {} }\ncountermeasure = { use = "ledger" }',
-            "'ledger' is against amnesia",
+            "'ledger' works against amnesia",
         ),
         (
             '[arms.x]\nstressors = { conformity = {} }\ncountermeasure = { use = "review" }',
-            r"\[arms.x\] countermeasure 'review' is against infallibility",
+            r"\[arms.x\] countermeasure 'review' works against infallibility",
         ),
     ],
 )
@@ -131,7 +137,7 @@ def test_an_arm_of_ones_own_differs_from_the_others(make_study, arm, said):
 
 def test_an_arm_may_not_replace_one_that_a_countermeasure_brings(make_study):
     arm = "[arms.amnesia-with-ledger]\nstressors = { conformity = {} }\n[scenarios]"
-    with pytest.raises(InputError, match="makes already"):
+    with pytest.raises(InputError, match="already makes the arm"):
         _ = make_study(
             SMALL,
             ("factorial =", 'countermeasures = ["ledger"]\nfactorial ='),
@@ -208,7 +214,7 @@ def test_the_lock_knows_the_code_of_an_outside_countermeasure(make_study):
 
 
 def test_a_commitment_needs_the_answer_given_alone(make_study):
-    with pytest.raises(InputError, match='probes lack "alone"'):
+    with pytest.raises(InputError, match='probes lacks "alone"'):
         _ = make_study(
             SMALL, ("factorial", 'countermeasures = ["commit"]\nprobes = ["recall"]\nfactorial')
         ).plan
