@@ -1,7 +1,7 @@
-"""The number of the format in which studies and JSON are written.
+"""The version of the format in which studies and JSON are written.
 
 It is the `user_version` of a study's database and the field `schema` of every JSON object that
-commands write. It goes up with any change that a reader has to know of.
+commands write. It increases with any change that readers need to know about.
 """
 
 import json
@@ -16,7 +16,7 @@ FIRST_SCHEMA = 10
 
 
 def json_text(value: Mapping[str, Any], *, indent: int | None = None) -> str:
-    """A JSON object with its `schema`, in ASCII so that even lone surrogates pass through.
+    """Serialise an object with its `schema`, in ASCII so that lone surrogates survive.
 
     >>> json_text({"turns": 2})
     '{"schema": 10, "turns": 2}'

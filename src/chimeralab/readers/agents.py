@@ -9,9 +9,9 @@ from chimeralab.readers.chat import (
     CALL_PARTS,
     ChatMessage,
     Content,
-    join_turns,
     make_message,
     make_result,
+    make_trajectory,
     parse_call,
     parse_message,
     parse_messages,
@@ -22,6 +22,7 @@ from chimeralab.readers.seam import (
     Reader,
     Unreadable,
     as_object,
+    as_object_with,
     bool_or_none,
     get_id,
     get_list,
@@ -56,7 +57,7 @@ class LangChain(Reader):
         fields = value if isinstance(value, dict) else {}
         name = get_id(fields, "id", "thread_id") if "lc" not in fields else None
         metadata = {} if "lc" in fields else other_scalars(fields, but={"id"})
-        yield Trajectory(name or place.default_id(), join_turns(messages), metadata, str(place))
+        yield make_trajectory(place, name, messages, metadata)
 
 
 def _langchain_list(value: Any) -> list[Any]:
@@ -145,14 +146,14 @@ class AutoGen(Reader):
         if isinstance(value, dict) and "messages" not in value:
             self._lines += _autogen_messages(value, "the line")
             return
-        fields = {"messages": value} if isinstance(value, list) else as_object(value, "the line")
+        fields = as_object_with("messages", value)
         messages = parse_messages(_autogen_messages, get_list(fields, "messages"), "messages")
-        name = get_id(fields, "id") or place.default_id()
-        yield Trajectory(name, join_turns(messages), other_scalars(fields, but={"id"}), str(place))
+        metadata = other_scalars(fields, but={"id"})
+        yield make_trajectory(place, get_id(fields, "id"), messages, metadata)
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
         if self._lines:
-            yield Trajectory(place.stem, join_turns(self._lines), {}, str(place))
+            yield make_trajectory(place, place.stem, self._lines, {})
 
 
 def _autogen_messages(message: Any, place: str) -> Iterator[ChatMessage]:

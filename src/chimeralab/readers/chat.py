@@ -21,6 +21,7 @@ from chimeralab.readers.seam import (
     Reader,
     Unreadable,
     as_object,
+    as_object_with,
     bool_or_none,
     first_text,
     get_id,
@@ -132,6 +133,19 @@ def join_turns(messages: Iterable[ChatMessage]) -> tuple[Turn, ...]:
     return tuple(turns)
 
 
+def make_trajectory(
+    place: Place,
+    name: str | None,
+    messages: Iterable[ChatMessage],
+    metadata: Mapping[str, Any],
+    *,
+    unfinished: bool = False,
+) -> Trajectory:
+    """Make a conversation; without a name, it is named after its place."""
+    metadata = {**metadata, "unfinished": True} if unfinished else metadata
+    return Trajectory(name or place.default_id(), join_turns(messages), metadata, str(place))
+
+
 def parse_content(message: Mapping[str, Any], place: str) -> Content:
     content = message.get("content")
     listed = [*items(message.get("tool_calls")), message.get("function_call")]
@@ -217,7 +231,7 @@ class OpenAI(Reader):
         return isinstance(value, dict) and not self.keys.isdisjoint(value)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        fields = {"messages": value} if isinstance(value, list) else as_object(value, "the line")
+        fields = as_object_with("messages", value)
         request, response = unwrap(fields, "request"), unwrap(fields, "response")
         messages: list[ChatMessage] = []
         cut_off = False
@@ -230,9 +244,8 @@ class OpenAI(Reader):
             cut_off = choice.get("finish_reason") == "length"
         models = [m for m in (request.get("model"), response.get("model")) if isinstance(m, str)]
         metadata = ({"model": models[-1]} if models else {}) | other_scalars(fields, but={"id"})
-        metadata |= {"unfinished": True} if cut_off else {}
-        name = get_id(fields, "id", "custom_id") or place.default_id()
-        yield Trajectory(name, join_turns(messages), metadata, str(place))
+        name = get_id(fields, "id", "custom_id")
+        yield make_trajectory(place, name, messages, metadata, unfinished=cut_off)
 
 
 def unwrap(fields: Mapping[str, Any], envelope: str) -> Mapping[str, Any]:
@@ -260,14 +273,12 @@ class ShareGPT(Reader):
         return isinstance(value, dict) and not self.keys.isdisjoint(value)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        fields = (
-            {"conversations": value} if isinstance(value, list) else as_object(value, "the line")
-        )
+        fields = as_object_with("conversations", value)
         keys = ("conversations", "conversation")
         key = next((key for key in keys if key in fields), keys[0])
         messages = parse_messages(self._messages, get_list(fields, key), key)
-        name = get_id(fields, "id", "conversation_id") or place.default_id()
-        yield Trajectory(name, join_turns(messages), other_scalars(fields, but={"id"}), str(place))
+        name = get_id(fields, "id", "conversation_id")
+        yield make_trajectory(place, name, messages, other_scalars(fields, but={"id"}))
 
     def _messages(self, entry: Any, place: str) -> Iterator[ChatMessage]:
         fields = as_object(entry, place)

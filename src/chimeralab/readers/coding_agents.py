@@ -9,9 +9,9 @@ from chimeralab.core.records import Call, Trajectory, normalize_role
 from chimeralab.readers.chat import (
     ChatMessage,
     Content,
-    join_turns,
     make_message,
     make_result,
+    make_trajectory,
     parse_call,
     parse_content,
     parse_message,
@@ -22,6 +22,7 @@ from chimeralab.readers.seam import (
     Place,
     Reader,
     as_object,
+    as_object_with,
     first_present,
     first_text,
     get_id,
@@ -76,9 +77,8 @@ class SWEAgent(Reader):
         info = fields.get("info")
         status = get_id(info, "exit_status") if isinstance(info, dict) else None
         metadata = other_scalars(fields, but={"id"}) | {"exit_status": status}
-        metadata |= {} if status else {"unfinished": True}
         name = get_id(fields, "instance_id") or place.stem
-        yield Trajectory(name, join_turns(messages), metadata, str(place))
+        yield make_trajectory(place, name, messages, metadata, unfinished=not status)
 
 
 def _before_the_steps(history: Any) -> Iterator[ChatMessage]:
@@ -118,8 +118,8 @@ class ATIF(Reader):
             "agent": get_id(agent, "name"),
             "model": get_id(agent, "model_name"),
         }
-        name = get_id(fields, "trajectory_id", "session_id") or place.default_id()
-        yield Trajectory(name, join_turns(messages), metadata, str(place))
+        name = get_id(fields, "trajectory_id", "session_id")
+        yield make_trajectory(place, name, messages, metadata)
 
     def _messages(self, step: Mapping[str, Any], place: str) -> Iterator[ChatMessage]:
         role = normalize_role(get_text(step, "source", place))
@@ -170,7 +170,7 @@ class OpenHands(Reader):
             list(_event_messages(value, "the event"))  # report errors at their own line
             self._events.append(value)
             return
-        fields = {"history": value} if isinstance(value, list) else as_object(value, "the line")
+        fields = as_object_with("history", value)
         metadata = other_scalars({k: v for k, v in fields.items() if k != "metadata"}, but={"id"})
         name = get_id(fields, "instance_id", "id") or place.default_id()
         yield _event_talk(name, get_list(fields, "history"), metadata, place)
@@ -181,7 +181,7 @@ class OpenHands(Reader):
 
 
 def _event_talk(name: str, events: list[Any], metadata: dict[str, Any], place: Place) -> Trajectory:
-    turns = join_turns(parse_messages(_event_messages, events, "events"))
+    messages = list(parse_messages(_event_messages, events, "events"))
     last = None
     for event in events:
         state = get_path(event, "extras", "agent_state")
@@ -189,8 +189,7 @@ def _event_talk(name: str, events: list[Any], metadata: dict[str, Any], place: P
             is_status = event.get("key") in ("execution_status", "agent_status")
             state = event.get("value") if is_status else None
         last = state if isinstance(state, str) else last
-    metadata |= {"unfinished": True} if last in GOES_ON else {}
-    return Trajectory(name, turns, metadata, str(place))
+    return make_trajectory(place, name, messages, metadata, unfinished=last in GOES_ON)
 
 
 def _event_messages(event: Any, place: str) -> Iterator[ChatMessage]:

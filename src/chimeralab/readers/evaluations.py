@@ -14,6 +14,7 @@ from chimeralab.readers.chat import (
     join_turns,
     make_message,
     make_result,
+    make_trajectory,
     mark_unspoken,
     parse_call,
     parse_message,
@@ -191,11 +192,10 @@ class Tau2(Reader):
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = as_object(value, "the simulation")
-        turns = join_turns(parse_messages(_tau_messages, get_list(fields, "messages"), "messages"))
-        metadata = other_scalars(fields, but={"id"})
-        metadata |= {} if fields.get("termination_reason") else {"unfinished": True}
-        name = get_id(fields, "id") or place.default_id()
-        yield Trajectory(name, turns, metadata, str(place))
+        messages = parse_messages(_tau_messages, get_list(fields, "messages"), "messages")
+        metadata, ended = other_scalars(fields, but={"id"}), bool(fields.get("termination_reason"))
+        name = get_id(fields, "id")
+        yield make_trajectory(place, name, messages, metadata, unfinished=not ended)
 
 
 def _tau_messages(message: Any, place: str) -> Iterator[ChatMessage]:
@@ -255,8 +255,7 @@ class Promptfoo(Reader):
             "model": str_or_none(provider),
             "evaluation": result.evaluation,
         }
-        name = get_id(fields, "id") or place.default_id()
-        trajectory = Trajectory(name, join_turns(messages), metadata, str(place))
+        trajectory = make_trajectory(place, get_id(fields, "id"), messages, metadata)
         paths = (("metadata", "conversationId"), ("testCase", "metadata", "conversationId"))
         names = (get_path(fields, *path) for path in paths)
         named = (n for n in names if isinstance(n, str | int) and not isinstance(n, bool))

@@ -9,9 +9,9 @@ from chimeralab.readers.chat import (
     ChatMessage,
     Content,
     Result,
-    join_turns,
     make_message,
     make_result,
+    make_trajectory,
     parse_message,
     result_text,
     unwrap,
@@ -20,6 +20,7 @@ from chimeralab.readers.seam import (
     Place,
     Reader,
     as_object,
+    as_object_with,
     first_present,
     first_text,
     get_id,
@@ -64,7 +65,7 @@ class Responses(Reader):
         return isinstance(first, dict) and ("role" in first or "type" in first)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        fields = {"output": value} if isinstance(value, list) else as_object(value, "the line")
+        fields = as_object_with("output", value)
         request, response = unwrap(fields, "request"), unwrap(fields, "response")
         messages = []
         if isinstance(system := response.get("instructions", request.get("instructions")), str):
@@ -79,9 +80,9 @@ class Responses(Reader):
         model = get_id(response, "model") or get_id(request, "model")
         metadata = other_scalars(fields, but={"id", "input", "output"})
         metadata |= {"model": model} if model else {}
-        metadata |= {"unfinished": True} if response.get("status") in UNFINISHED else {}
+        unfinished = response.get("status") in UNFINISHED
         name = get_id(fields, "custom_id", "id") or get_id(response, "id")
-        yield Trajectory(name or place.default_id(), join_turns(messages), metadata, str(place))
+        yield make_trajectory(place, name, messages, metadata, unfinished=unfinished)
 
 
 def _is_item(item: Any) -> bool:
@@ -145,7 +146,7 @@ class Gemini(Reader):
         return found or isinstance(candidate, dict)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        fields = {"contents": value} if isinstance(value, list) else as_object(value, "the line")
+        fields = as_object_with("contents", value)
         request, response = unwrap(fields, "request"), unwrap(fields, "response")
         systems = ("systemInstruction", "system_instruction")
         messages = [
@@ -163,9 +164,8 @@ class Gemini(Reader):
             cut_off = "MAX_TOKENS" in (first.get("finishReason"), first.get("finish_reason"))
         model = get_id(response, "modelVersion", "model_version") or get_id(request, "model")
         metadata = other_scalars(fields, but={"id"}) | ({"model": model} if model else {})
-        metadata |= {"unfinished": True} if cut_off else {}
-        name = get_id(fields, "id", "key", "custom_id", "responseId") or place.default_id()
-        yield Trajectory(name, join_turns(messages), metadata, str(place))
+        name = get_id(fields, "id", "key", "custom_id", "responseId")
+        yield make_trajectory(place, name, messages, metadata, unfinished=cut_off)
 
 
 def _is_content(value: Any) -> bool:
@@ -248,8 +248,8 @@ class ChatGPT(Reader):
             metadata["unfinished"] = True
         models = [message.turn.model for message in messages if message.turn.model]
         metadata |= {"model": models[-1]} if models else {}
-        name = get_id(fields, "conversation_id", "id") or place.default_id()
-        yield Trajectory(name, join_turns(messages), metadata, str(place))
+        name = get_id(fields, "conversation_id", "id")
+        yield make_trajectory(place, name, messages, metadata)
 
 
 def _chatgpt_message(message: Any, place: str) -> ChatMessage | None:

@@ -183,6 +183,11 @@ def as_object(value: Any, place: str) -> Mapping[str, Any]:
     raise Unreadable(f"{place} is {json_type(value)}, not an object")
 
 
+def as_object_with(key: str, value: Any) -> Mapping[str, Any]:
+    """Return an object, or one with a bare list under `key`."""
+    return {key: value} if isinstance(value, list) else as_object(value, "the line")
+
+
 def _misfit(holder: Mapping[str, Any], key: str, place: str, wanted: str) -> Unreadable:
     name = f"{place}.{key}" if place else key
     if key not in holder:

@@ -12,6 +12,7 @@ from chimeralab.readers.chat import (
     Content,
     join_turns,
     make_message,
+    make_trajectory,
     mark_unspoken,
     parse_content,
     parse_messages,
@@ -283,9 +284,9 @@ class Codex(Reader):
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
         if self._messages:
-            metadata = self._about | ({"unfinished": True} if self._open else {})
             name = self._about.get("session") or place.stem
-            yield Trajectory(name, join_turns(self._messages), metadata, str(place))
+            about, messages = self._about, self._messages
+            yield make_trajectory(place, name, messages, about, unfinished=self._open)
 
 
 # The header above a command's output, which differs between equal runs (wall time, chunk id).
@@ -404,9 +405,9 @@ def _is_cli_message(value: Mapping[str, Any]) -> bool:
 
 
 def _cli_session(listed: Iterable[Any], session: Mapping[str, Any], place: Place) -> Trajectory:
-    turns = join_turns(parse_messages(_cli_messages, listed, "messages"))
+    messages = parse_messages(_cli_messages, listed, "messages")
     name = get_id(session, "sessionId") or place.stem
-    return Trajectory(name, turns, other_scalars(session, but={"sessionId"}), str(place))
+    return make_trajectory(place, name, messages, other_scalars(session, but={"sessionId"}))
 
 
 def _cli_messages(message: Any, place: str) -> Iterator[ChatMessage]:

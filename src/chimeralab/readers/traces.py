@@ -8,7 +8,12 @@ from typing import Any, ClassVar, NamedTuple
 
 from chimeralab.core.records import Trajectory
 from chimeralab.readers.agents import is_langchain, langchain_message
-from chimeralab.readers.chat import ChatMessage, join_turns, make_message, parse_message
+from chimeralab.readers.chat import (
+    ChatMessage,
+    make_message,
+    make_trajectory,
+    parse_message,
+)
 from chimeralab.readers.providers import item_message
 from chimeralab.readers.seam import (
     Place,
@@ -77,11 +82,11 @@ class SpanReader(Reader):
             calls = [call for call in found if not call.outer] or found
             models = [call.model for call in calls if call.model]
             for number, chain in enumerate(_chains(calls), 1):
-                metadata: dict[str, Any] = {"trace": trace, "model": models[-1] if models else None}
-                metadata |= {"unfinished": True} if chain[-1].unfinished else {}
+                metadata = {"trace": trace, "model": models[-1] if models else None}
                 name = trace if number == 1 else f"{trace}#{number}"
                 messages = [message for call in chain for message in call.inputs + call.outputs]
-                yield Trajectory(name, join_turns(messages), metadata, str(place))
+                unfinished = chain[-1].unfinished
+                yield make_trajectory(place, name, messages, metadata, unfinished=unfinished)
 
 
 def _chains(calls: Iterable[Generation]) -> list[list[Generation]]:

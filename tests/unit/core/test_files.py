@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and tables never carry a formula out of a log."""
+"""Files are written atomically, and tables escape formulas."""
 
 import csv
 import json
@@ -13,6 +13,7 @@ import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import atomic_file, remove_stale_parts, write_text
+from chimeralab.core.schema import SCHEMA
 from chimeralab.core.tables import open_table
 
 COLUMNS = {"name": str, "count": int, "share": float, "parts": str}
@@ -30,7 +31,8 @@ def write(path: Path) -> None:
 
 def test_json_lines_keep_rows_unchanged(tmp_path: Path) -> None:
     write(tmp_path / "t.jsonl")
-    assert [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()] == ROWS
+    lines = (tmp_path / "t.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [{"schema": SCHEMA, **row} for row in ROWS]
 
 
 def test_csv_escapes_formulas_and_leaves_missing_cells_empty(tmp_path: Path) -> None:
