@@ -1,4 +1,4 @@
-"""The worked examples of the three metrics, to the last digit that was printed."""
+"""The published worked examples of the three metrics, to the last printed digit."""
 
 import numpy as np
 import pytest
@@ -76,12 +76,12 @@ def test_weights_are_tunable() -> None:
 @pytest.mark.parametrize(
     "weights", [{"mci": (0.4, 0.3, 0.4)}, {"gfq": (1.5, -0.5)}, {"dfs": (np.nan, 1.0)}]
 )
-def test_weights_must_be_shares_of_one(weights: dict[str, tuple[float, ...]]) -> None:
+def test_weights_must_sum_to_one(weights: dict[str, tuple[float, ...]]) -> None:
     with pytest.raises(InputError, match=next(iter(weights))):
         MetricWeights(**weights)  # type: ignore[arg-type]
 
 
-def test_metrics_without_what_they_need_are_null_with_a_reason() -> None:
+def test_metrics_without_their_columns_are_null_with_a_reason() -> None:
     single = measure(columns_of(recall_session()[:1]))
     assert single.mci.value is None
     assert single.mci.rf == 1

@@ -1,4 +1,4 @@
-"""What is true of the sandbox metrics on any trials."""
+"""Laws of the sandbox metrics on random trials."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -179,7 +179,7 @@ def literal_frames(
 
 
 @given(tables)
-def test_columns_give_what_the_formulas_say_trial_by_trial(table: Table) -> None:
+def test_vectorised_metrics_equal_the_formulas(table: Table) -> None:
     trials, span = table
     literal = literal_sessions(trials) | literal_frames(trials, span)
     found = numbers(whole(table))
@@ -187,7 +187,7 @@ def test_columns_give_what_the_formulas_say_trial_by_trial(table: Table) -> None
 
 
 @given(tables, st.integers(1, 9))
-def test_blocks_of_any_size_give_the_same(table: Table, rows: int) -> None:
+def test_block_size_does_not_matter(table: Table, rows: int) -> None:
     trials, span = table
     columns, full = columns_of(trials, AnswerScale(span)), whole(table)
     with patch("chimeralab.trial.sums.BLOCK_ROWS", rows):
@@ -242,7 +242,7 @@ def test_every_null_has_a_reason_and_every_reason_a_null(
 
 
 @given(tables)
-def test_parts_add_up_to_their_metric_or_a_note_says_that_they_do_not(table: Table) -> None:
+def test_parts_add_up_to_their_metric_or_a_note_says_otherwise(table: Table) -> None:
     metrics = whole(table)
     uneven = [name for name in ("MCI", "GFQ") if any(n.startswith(name) for n in metrics.notes)]
     if metrics.mci.value is not None and "MCI" not in uneven:
