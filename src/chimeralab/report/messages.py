@@ -214,11 +214,11 @@ def _first_result(text: str, waiting: Iterable[str]) -> str | None:
 
 
 def _show_call(call: Call, most: int) -> ShownCall:
-    def folded(text: str | None) -> Text | None:
+    def fold_optional(text: str | None) -> Text | None:
         return None if text is None else fold(text, max(2 * CALL_FOLD_AT, most), of_call=True)
 
     arguments = None if call.arguments is None else format_arguments(call.arguments)
-    return call.name, folded(arguments), folded(call.result), has_failed(call)
+    return call.name, fold_optional(arguments), fold_optional(call.result), has_failed(call)
 
 
 def format_arguments(arguments: Any) -> str:

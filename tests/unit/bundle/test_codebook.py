@@ -25,7 +25,7 @@ def test_every_index_of_a_trial_has_a_meaning() -> None:
     assert INDICES.keys() == METRICS.keys()
 
 
-def test_no_meaning_is_of_a_column_that_is_not_there() -> None:
+def test_every_meaning_belongs_to_a_column() -> None:
     columns = {name for columns in EVERY.values() for name in columns}
     known = _load_toml("columns.toml")
     assert known.keys() - {"in"} <= columns | {"id", "bucket", "text"}

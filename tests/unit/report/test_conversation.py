@@ -1,4 +1,4 @@
-"""The page of a conversation: what it says, what it links to, and what it never does."""
+"""The page of a conversation: its text, its links, and its safety."""
 
 import re
 from functools import cache
@@ -177,7 +177,7 @@ def test_hostile_text_can_be_read() -> None:
     assert "left [U+202E]right" in hostile().words
 
 
-def test_page_asks_for_nothing_from_outside() -> None:
+def test_page_loads_no_external_resources() -> None:
     for found in (looping(), hostile()):
         assert not found.tags & {"script", "iframe", "object", "embed", "img"}
         assert "default-src 'none'" in found.html
@@ -200,7 +200,7 @@ def test_very_long_talk_says_what_it_leaves_out() -> None:
     assert set(inside) <= set(found.ids)
 
 
-def test_many_spans_are_named_in_short() -> None:
+def test_many_spans_are_abbreviated() -> None:
     many = [Episode(10 * n, 10 * n + 1) for n in range(1, 10)]
     assert format_spans(many[:2]) == "Turns 10–11 and 20–21"
     assert format_spans(many).endswith("60–61 and 3 more spans")
@@ -212,7 +212,7 @@ def test_turns_without_a_speaker_are_called_by_their_number() -> None:
     assert f"Turn 2 {TOPICS[1]}" in found.words
 
 
-def test_long_names_and_many_fields_leave_room_for_the_page() -> None:
+def test_long_names_and_many_fields_are_truncated() -> None:
     fields = {f"field-{n}": "x" * 1_000 for n in range(40)}
     found = _page(Trajectory("id" * 500, (Turn("Hello?", "A" * 500),), fields))
     assert "Further fields 28, in the log only" in found.words

@@ -56,13 +56,13 @@ def test_a_loop_is_named_at_the_top_with_what_repeats() -> None:
     assert "; message 7 repeats messages 5 and 6: Let me check the schedule" in shown
 
 
-def test_a_loop_that_ended_says_where() -> None:
+def test_ended_loop_names_its_last_message() -> None:
     shown = words(drawn(*said(*NEWS, *[AGAIN] * 5, *LATER)))
     assert "since message 4, ended with message 8" in shown
     assert shown.count("In a loop (verbatim)") == 4
 
 
-def test_talk_without_a_loop_says_so() -> None:
+def test_page_says_that_there_is_no_loop() -> None:
     assert "No loop in 3 messages and tool calls." in words(drawn(*said(*NEWS)))
 
 
@@ -81,7 +81,7 @@ def test_looping_messages_are_marked_and_link_to_what_they_repeat() -> None:
     assert len(re.findall(r'<li id="turn-\d+" class="said looping">', page)) == 5
 
 
-def test_only_messages_of_its_own_stream_lie_in_a_loop() -> None:
+def test_only_messages_of_its_stream_belong_to_a_loop() -> None:
     turns = [Turn(NEWS[0], "A"), Turn(AGAIN, "B"), Turn(NEWS[1], "A"), call(), back()]
     loops = [Loop("verdict", "template", "speaker:B", 1, 4, None, 1, (), "", 0.6)]
     assert list(loop_marks(turns, loops)) == [2]
@@ -89,7 +89,7 @@ def test_only_messages_of_its_own_stream_lie_in_a_loop() -> None:
     assert list(loop_marks(turns, calls)) == [4]
 
 
-def test_a_notice_is_told_from_a_verdict() -> None:
+def test_notice_is_distinguished_from_a_verdict() -> None:
     notice = Loop("notice", "paraphrase", "all", 1, 3, None, 1, (1,), "x", 0.4)
     marks = loop_marks(said(*NEWS), [notice])
     assert all(loop.level == "notice" for loops, _ in marks.values() for loop in loops)
@@ -169,7 +169,7 @@ def test_edges_of_a_loop_are_shown_in_a_very_long_conversation() -> None:
     assert 'id="turn-1504"' in page
 
 
-def test_the_timeline_shades_loops_beside_collapse() -> None:
+def test_timeline_shades_loops_and_collapse() -> None:
     page = draw_conversation(Trajectory("talk", said(*NEWS, *[AGAIN] * 6, *LATER)))
     assert "Shaded: Turns 7–9. In a loop: Turns 4–9." in words_of_labels(page)
     assert page.count(">loop</text>") == page.count(">collapsed</text>") == 2
@@ -191,7 +191,7 @@ def test_shaded_turns_are_the_judged_ones_inside_a_loop() -> None:
     assert loop_spans(_with(found)) == []
 
 
-def test_one_detector_alone_is_the_only_one_spoken_of() -> None:
+def test_page_mentions_only_the_detector_that_was_used() -> None:
     talk = Trajectory("talk", said(*NEWS, *[AGAIN] * 6))
     locked = words(draw_conversation(talk, DetectorPair(loops=None)))
     assert "loop detector" not in locked

@@ -75,7 +75,7 @@ def test_text_is_cut_between_words() -> None:
     assert fold("word " * 1_000, 10_000)[0].endswith("word")
 
 
-def test_last_line_is_not_folded_away() -> None:
+def test_short_remainder_is_not_folded() -> None:
     assert fold("x" * 1_400, 5_000)[1] == ""
 
 

@@ -64,7 +64,7 @@ def test_loops_have_numbers_by_condition(
     assert not list(loop_entries(before, list(material.study.plan.conditions)))
 
 
-def test_a_study_without_an_audit_has_no_number_of_a_gate(numbers: dict[str, NamedNumber]) -> None:
+def test_study_without_an_audit_has_no_gate_numbers(numbers: dict[str, NamedNumber]) -> None:
     assert not [name for name in numbers if "Gate" in name]
 
 

@@ -1,4 +1,4 @@
-"""Whatever a log says, a page only shows it."""
+"""Text of logs is always escaped."""
 
 import unicodedata
 from html import unescape
@@ -16,7 +16,7 @@ ANY_TEXT = st.text(st.characters(), max_size=60)
 
 
 @given(ANY_TEXT)
-def test_inert_text_has_nothing_that_acts(text: str) -> None:
+def test_neutralized_text_has_no_control_characters(text: str) -> None:
     left = neutralize(text)
     left.encode("utf-8")
     acting = [c for c in left if unicodedata.category(c) in ("Cc", "Cs") and c not in "\t\n"]
@@ -33,7 +33,7 @@ def test_plain_text_stays_as_it_is(text: str) -> None:
     assert neutralize(text) == text
 
 
-def test_line_ends_of_every_system_are_line_ends() -> None:
+def test_line_endings_of_every_system_are_kept() -> None:
     assert neutralize("a\r\nb\rc\nd\u2028e") == "a\nb\nc\nd\ne"
 
 
@@ -45,11 +45,11 @@ def test_templates_show_text_and_never_markup(text: str) -> None:
     assert unescape(inside.partition("'>")[2]) == neutralize(text)
 
 
-def test_markup_of_our_own_passes() -> None:
+def test_own_markup_is_not_escaped() -> None:
     template = _ENVIRONMENT.from_string("{{ drawing }}")
     assert template.render(drawing=Markup("<svg/>")) == "<svg/>"
 
 
-def test_missing_value_is_an_error_and_not_a_hole_in_the_page() -> None:
+def test_missing_template_value_is_an_error() -> None:
     with pytest.raises(UndefinedError):
         _ENVIRONMENT.from_string("{{ verdcit }}").render(verdict="No collapse.")

@@ -1,4 +1,4 @@
-"""What repeats is set beside what it repeats, and only the differences are marked."""
+"""Repetitions are compared with their originals, and only the differences are marked."""
 
 import re
 
@@ -12,7 +12,7 @@ def repeated(*turns: Turn, vectors: bool = False) -> list[tuple[str, list[tuple[
     return stretches(talk, found, loop_marks(talk.turns, found.loops))
 
 
-def test_copies_are_said_to_be_the_same() -> None:
+def test_copies_are_called_identical() -> None:
     found = repeated(Turn("What now?"), *[Turn("Let me check that once more for you.")] * 7)
     assert found
     _, pairs = found[0]
@@ -40,17 +40,17 @@ def test_tool_calls_are_compared_with_their_results() -> None:
     assert "error 2" in words
 
 
-def test_a_collapse_is_shown_once_where_the_loop_shows_it_already() -> None:
+def test_collapse_already_shown_as_a_loop_is_not_repeated() -> None:
     found = repeated(*[Turn("Once more, with feeling, as ever.")] * 8, vectors=True)
     pairs = [(earlier[0], later[0]) for _, each in found for earlier, later in each]
     assert len(pairs) == len(set(pairs))
 
 
-def test_a_conversation_without_loops_has_nothing_to_set_beside() -> None:
+def test_conversation_without_loops_has_no_comparison() -> None:
     assert repeated(Turn("Hello."), Turn("The train leaves at nine."), Turn("Then hurry.")) == []
 
 
-def test_an_endless_message_is_cut() -> None:
+def test_very_long_message_is_truncated() -> None:
     long = " ".join(f"word{n}" for n in range(5_000))
     found = repeated(*[Turn(long)] * 6)
     assert all(words.endswith("…") for pair in found[0][1] for _, _, words in pair)

@@ -1,4 +1,4 @@
-"""Numbers carry their sign, their interval, or the reason why they are not there."""
+"""Numbers have a sign, an interval, or a reason why they are missing."""
 
 import re
 
@@ -21,27 +21,27 @@ FLOATS = st.floats(-1e6, 1e6)
 
 
 @given(FLOATS, st.integers(0, 4), st.booleans())
-def test_a_number_is_never_minus_nothing(value: float, digits: int, sign: bool) -> None:
+def test_number_is_never_minus_zero(value: float, digits: int, sign: bool) -> None:
     shown = number(value, digits, sign=sign)
     assert "-" not in shown
     assert not re.fullmatch(r"[−+]0(\.0+)?", shown)
 
 
 @given(FLOATS)
-def test_a_difference_says_which_way_it_goes(value: float) -> None:
+def test_difference_has_a_sign(value: float) -> None:
     shown = format_difference(value, Interval(value, value), SHARE)
     if round(100 * value, 1):
         assert shown[0] == ("+" if value > 0 else "−")
 
 
-def test_what_is_missing_is_a_dash() -> None:
+def test_missing_value_is_a_dash() -> None:
     assert format_estimate(None, None, SHARE) == NONE
     assert p_value(None) == NONE
     assert format_estimate(0.5, None, SHARE).endswith("(–)")
 
 
 @given(st.floats(0, 1))
-def test_a_small_p_is_never_nought(p: float) -> None:
+def test_small_p_is_never_zero(p: float) -> None:
     assert p_value(p) != "0.000"
 
 

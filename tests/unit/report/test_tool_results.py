@@ -1,4 +1,4 @@
-"""Tool calls and what came back can be read on a page, in whatever format the log has them."""
+"""Tool calls and their results are shown for every log format."""
 
 import json
 import re
@@ -126,7 +126,7 @@ def test_arguments_without_names_stay_as_they_are(arguments: str) -> None:
     assert format_arguments(arguments) == arguments
 
 
-def test_arguments_that_are_no_text_are_json() -> None:
+def test_arguments_that_are_not_text_are_json() -> None:
     assert format_arguments([1, "a"]) == '[1, "a"]'
     assert format_arguments({}) == "{}"
     assert format_arguments({"a": {"b": None}}) == 'a: {"b": null}'

@@ -1,4 +1,4 @@
-"""An analysis says what it knows, and why it does not know the rest."""
+"""Every number of an analysis is an estimate or has a reason why not."""
 
 import json
 from dataclasses import replace
@@ -73,7 +73,7 @@ def test_every_null_has_its_reason_and_nothing_is_nan(make_runs, rows) -> None:
     assert unexplained == []
 
 
-def test_all_zeros_claim_no_certainty(make_runs) -> None:
+def test_all_zeros_have_no_interval(make_runs) -> None:
     found = analyse(make_runs(TABLES["all zeros"]), QUICK)
     calm = found.conditions["A"]
     assert (calm.mean, calm.incidence, calm.rmst) == (0, 0, 40)
@@ -142,7 +142,7 @@ def test_asking_for_a_weighted_contrast_changes_no_other_number(make_runs) -> No
     assert with_it.weighted_contrasts[0].estimate == without.contrasts[0].estimate
 
 
-def test_the_horizon_is_what_every_condition_was_followed_to(make_runs) -> None:
+def test_horizon_is_the_follow_up_all_conditions_share(make_runs) -> None:
     rows = [*grid(mixed), *(("C", seed, 0, 30, 0, None, "b0") for seed in SEEDS)]
     assert analyse(make_runs(rows), QUICK).settings.tau == 30
     assert analyse(make_runs(rows), replace(QUICK, tau=25)).settings.tau == 25
@@ -155,7 +155,7 @@ def test_a_horizon_beyond_the_runs_leaves_the_restricted_mean_unknown(make_runs)
     assert found.measures["restricted_mean"].pairs[0].estimate is None
 
 
-def test_a_contrast_of_unknown_conditions_is_refused(make_runs) -> None:
+def test_contrast_of_unknown_conditions_is_rejected(make_runs) -> None:
     asked = replace(QUICK, contrasts=(WeightedContrast("x", whole="Z", parts=("A",)),))
     with pytest.raises(InputError, match="unknown condition in contrast 'x': 'Z'; known: A, B"):
         analyse(make_runs(TABLES["ordinary"]), asked)

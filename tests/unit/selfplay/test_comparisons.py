@@ -66,7 +66,7 @@ def test_bootstrap_and_permutation_lie_near_the_t_test(runs) -> None:
     assert abs(found.permutation_p - found.p) < 0.02
 
 
-def test_turning_a_comparison_round_turns_its_signs(runs) -> None:
+def test_reversing_a_comparison_reverses_its_signs(runs) -> None:
     one, other = (
         compare_family(runs, "restricted_mean", [ContrastSpec(weights)], SETTINGS)[0]
         for weights in ({"B": 1.0, "A": -1.0}, {"A": 1.0, "B": -1.0})
@@ -90,7 +90,7 @@ def test_the_restricted_mean_is_the_mean_time_when_all_are_followed(runs) -> Non
     assert values == pytest.approx(np.minimum(np.nan_to_num(runs.first, nan=40), 30))
 
 
-def test_prompts_apart_are_compared_by_welchs_test_over_prompts(runs, make_runs) -> None:
+def test_separate_prompts_are_compared_by_welchs_test_over_prompts(runs, make_runs) -> None:
     apart = make_runs(
         [
             (row.condition, row.seed_id + row.condition, *list(row.as_dict().values())[2:6])

@@ -1,4 +1,4 @@
-"""What becomes of runs after their first collapse."""
+"""Recovery and episodes after the first collapse."""
 
 import pytest
 
@@ -44,14 +44,14 @@ def test_episodes_that_mostly_last_to_the_end_have_no_median() -> None:
     assert "ended before their runs did" in found.reasons["dwell_median"]
 
 
-def test_a_table_without_turns_says_only_what_it_can() -> None:
+def test_table_without_episodes_gives_reasons() -> None:
     found = after_onset(table_of([Run("A", "s1", 0, 10, 2, 5), Run("A", "s2", 0, 10, 6, 5)], "t"))
     assert (found.recovered_runs, found.collapsed_runs) == (1, 2)
     assert found.episodes is None
     assert "has no episodes" in found.reasons["episodes"]
 
 
-def test_without_a_collapse_there_is_nothing_to_recover_from() -> None:
+def test_recovery_is_undefined_without_a_collapse() -> None:
     found = after_onset(table_of([run("s1"), run("s2")], "test"))
     assert (found.recovered_share, found.dwell_share, found.dwell_median) == (None, None, None)
     assert set(found.reasons.values()) == {"no run had an onset"}

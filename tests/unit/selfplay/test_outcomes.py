@@ -1,4 +1,4 @@
-"""Outcomes are declared in a plan, fully, or refused in words."""
+"""Outcomes are declared in a plan; invalid ones are rejected with a sentence."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ def test_a_declaration_survives_being_written_out() -> None:
         ({"resamples": 3}, "resamples"),
     ],
 )
-def test_what_can_not_be_declared_is_refused(table: dict[str, Any], message: str) -> None:
+def test_invalid_declarations_are_rejected(table: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=r"\[outcomes\]") as caught:
         outcomes(**table)
     assert message in str(caught.value)
@@ -106,7 +106,7 @@ def test_populations_name_buckets_that_exist() -> None:
 
 
 @pytest.mark.parametrize("text", ["A", "A, B", "A: 1", "= A, B", "A: 1, B: x", "A: 1, B: 1", "A ="])
-def test_a_contrast_that_can_not_be_read_is_refused(text: str) -> None:
+def test_unparsable_contrast_is_rejected(text: str) -> None:
     with pytest.raises(InputError, match="contrast"):
         parse_contrast(text)
 
@@ -141,14 +141,14 @@ ROWS = [
         ),
     ],
 )
-def test_an_estimand_says_which_runs_it_speaks_of(make_runs, estimand, kept, reasons) -> None:
+def test_estimand_selects_its_runs(make_runs, estimand, kept, reasons) -> None:
     chosen = select(make_runs(ROWS), estimand)
     assert len(chosen.rows) == kept
     assert {part.reason for part in chosen.left_out} == reasons
     assert sum(part.runs for part in chosen.left_out) == len(ROWS) - kept
 
 
-def test_an_estimand_without_runs_has_no_estimate_but_a_reason(make_runs) -> None:
+def test_estimand_without_runs_has_a_reason_and_no_estimate(make_runs) -> None:
     estimand = Estimand("share", population=("x",), failed_turns="keep", empty_turns="leave_out")
     runs = make_runs([row for row in ROWS if row[6] == "y"])
     found = answer(runs, estimand, Outcomes(), Settings(40))
@@ -156,7 +156,7 @@ def test_an_estimand_without_runs_has_no_estimate_but_a_reason(make_runs) -> Non
     assert found.reason
 
 
-def test_an_answer_takes_its_own_contrast_and_measure(make_runs) -> None:
+def test_answer_uses_the_contrast_and_measure_of_its_estimand(make_runs) -> None:
     estimand = Estimand("incidence", "primary", contrast="both", failed_turns="keep")
     declared = Outcomes((estimand,), (WeightedContrast("both", whole="A", parts=("B",)),))
     (found,) = answer(make_runs(ROWS), estimand, declared, Settings(40)).comparisons

@@ -1,4 +1,4 @@
-"""Prompts against repeats, before money is spent."""
+"""Designs of equal cost: more prompts or more repeats."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Two tables side by side: paired when their prompts are the same, apart when not."""
+"""Two tables are paired if their prompts are the same, and separate otherwise."""
 
 import json
 from dataclasses import replace
@@ -38,14 +38,14 @@ def test_tables_with_other_prompts_are_compared_as_separate_samples(make_runs) -
     assert found.conditions["A"]["share"].p == pytest.approx(oracle.pvalue)
 
 
-def test_the_same_prompts_can_be_taken_apart_but_others_not_be_paired(make_runs) -> None:
+def test_same_prompts_can_be_separated_but_different_ones_not_paired(make_runs) -> None:
     a, b = make_runs(rows(SHIFT)), make_runs(rows())
     assert not compare(a, b, QUICK, paired=False).paired
     with pytest.raises(InputError, match="can't be paired: their prompts differ"):
         compare(make_runs(rows(seeds="vwxyz")), b, QUICK, paired=True)
 
 
-def test_a_difference_that_moved_is_the_difference_of_differences(make_runs) -> None:
+def test_change_is_the_difference_of_differences(make_runs) -> None:
     moved = [*rows(SHIFT, conditions="B"), *rows(conditions="A")]
     (pair,) = compare(make_runs(moved), make_runs(rows()), QUICK).pairs
     assert (pair.first, pair.second, pair.same_direction) == ("B", "A", True)
@@ -54,7 +54,7 @@ def test_a_difference_that_moved_is_the_difference_of_differences(make_runs) -> 
     assert pair.moved.estimate == pytest.approx(change)
 
 
-def test_a_difference_that_turned_round_is_said(make_runs) -> None:
+def test_reversed_difference_is_reported(make_runs) -> None:
     turned = [(("B" if row[0] == "A" else "A"), *row[1:]) for row in rows()]
     found = compare(make_runs(rows()), make_runs(turned), QUICK)
     assert [pair.same_direction for pair in found.pairs] == [False]
@@ -77,13 +77,13 @@ def test_conditions_of_other_names_can_be_matched(make_runs) -> None:
         ({"A": "bass"}, "unknown condition 'bass' in test; known: base"),
     ],
 )
-def test_what_can_not_be_matched_is_refused(make_runs, match, message) -> None:
+def test_impossible_match_is_rejected(make_runs, match, message) -> None:
     other = make_runs([("base", *row[1:]) for row in rows(conditions="A")])
     with pytest.raises(InputError, match=message):
         compare(make_runs(rows()), other, QUICK, match=match)
 
 
-def test_two_conditions_can_not_stand_for_one(make_runs) -> None:
+def test_two_conditions_can_not_match_one(make_runs) -> None:
     with pytest.raises(InputError, match="two conditions of test would be matched with 'A'"):
         compare(make_runs(rows()), make_runs(rows()), QUICK, match={"A": "B"})
 

@@ -1,4 +1,4 @@
-"""A table of runs is read as it stands, or refused with its file, line and column."""
+"""Tables of runs are read exactly, or rejected with file, line and column."""
 
 import json
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def test_other_columns_and_their_order_do_not_matter(write_csv: WriteCsv) -> Non
     assert runs.rows[0].first_collapse_turn == 12
 
 
-def test_a_byte_order_mark_and_whole_floats_are_taken_as_spreadsheets_write_them(
+def test_byte_order_mark_and_whole_floats_of_spreadsheets_are_accepted(
     tmp_path: Path, write_csv: WriteCsv
 ) -> None:
     path = write_csv("A,s1,0,40.0,6.0,12.0", "", "A,s2,0,40,0,")
@@ -75,12 +75,12 @@ def test_a_missing_column_is_named_with_the_closest_one(write_csv: WriteCsv) -> 
         read_runs(path)
 
 
-def test_a_column_that_stands_twice_is_refused(write_csv: WriteCsv) -> None:
+def test_duplicate_column_is_rejected(write_csv: WriteCsv) -> None:
     with pytest.raises(InputError, match="two columns are called 'condition'"):
         read_runs(write_csv(header="condition,condition"))
 
 
-def test_a_prompt_in_two_buckets_is_refused(write_csv: WriteCsv) -> None:
+def test_prompt_in_two_buckets_is_rejected(write_csv: WriteCsv) -> None:
     header = "condition,seed_id,repeat_index,total_turns,collapsed_turns,first_collapse_turn"
     path = write_csv("A,s1,0,40,0,,x", "B,s1,0,40,0,,y", header=header + ",seed_bucket")
     with pytest.raises(InputError, match=r"'s1' is in two buckets: x \(line 2\) and y \(line 3\)"):
@@ -96,26 +96,26 @@ def test_turns_at_risk_can_be_given_and_must_fit(write_csv: WriteCsv) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "condition,seed_id\n", '"', "a\x00b"])
-def test_what_is_no_table_is_refused_in_words(tmp_path: Path, text: str) -> None:
+def test_file_that_is_not_a_table_is_rejected_with_a_sentence(tmp_path: Path, text: str) -> None:
     path = tmp_path / "runs.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=r"runs\.csv"):
         read_runs(path)
 
 
-def test_a_table_without_runs_is_refused(write_csv: WriteCsv) -> None:
+def test_table_without_runs_is_rejected(write_csv: WriteCsv) -> None:
     with pytest.raises(InputError, match="no run to analyse"):
         read_runs(write_csv())
 
 
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="UTF-8"):
         read_runs(path)
 
 
-def test_an_unknown_ending_lists_the_known_ones(tmp_path: Path) -> None:
+def test_unknown_suffix_lists_the_known_ones(tmp_path: Path) -> None:
     path = tmp_path / "runs.xlsx"
     path.touch()
     with pytest.raises(InputError, match=r"'\.xlsx'; known: \.csv, \.tsv, \.jsonl, \.parquet"):
@@ -149,7 +149,7 @@ def test_bad_json_lines_are_named(tmp_path: Path, text: str) -> None:
         read_runs(path)
 
 
-def test_a_broken_parquet_file_is_refused_in_words(tmp_path: Path) -> None:
+def test_broken_parquet_file_is_rejected_with_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "runs.parquet"
     path.write_bytes(b"PAR1")
     with pytest.raises(InputError, match="can't be read as Parquet"):

@@ -47,12 +47,12 @@ def test_a_verdict_knows_its_episodes_its_outcome_and_its_empty_turns() -> None:
     assert (row.episodes, row.outcome, row.blank_turns) == ((Episode(5, 7),), "completed", 3)
 
 
-def test_turns_at_risk_are_those_that_the_detector_says() -> None:
+def test_turns_at_risk_come_from_the_detector() -> None:
     runs = runs_of([detection((5, 6))], "study")
     assert at_risk_turns(runs).tolist() == [8]
 
 
-def test_fields_go_by_the_names_of_published_tables_too() -> None:
+def test_field_names_of_published_tables_are_accepted() -> None:
     named: dict[str, Any] = {
         "condition": "A",
         "seed_id": "s",
@@ -70,7 +70,7 @@ def test_conversations_without_verdict_are_left_out_and_counted() -> None:
     assert runs.left_out == (before, ExcludedRuns("calm", "too short for a verdict", 1))
 
 
-def test_nothing_but_short_conversations_says_so() -> None:
+def test_only_short_conversations_is_an_error_with_reasons() -> None:
     with pytest.raises(InputError, match="calm: 1 too short for a verdict"):
         runs_of([detection(None, turns=3)], "study")
 
@@ -80,6 +80,6 @@ def test_a_conversation_without_a_condition_is_named() -> None:
         runs_of([detection((), prompt="p1", repeat=1)], "log")
 
 
-def test_a_repeat_that_is_no_number_is_named() -> None:
+def test_repeat_that_is_not_a_number_is_named() -> None:
     with pytest.raises(InputError, match="repeat 'first' is not a whole number"):
         runs_of([detection((), condition="A", seed="s", repeat="first")], "log")

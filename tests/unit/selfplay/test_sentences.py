@@ -1,4 +1,4 @@
-"""The reading in words says what the tables say, and no more."""
+"""The interpretation says what the tables say."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ ROWS = [
 ]
 
 
-def test_the_reading_names_the_order_the_recovery_and_the_pairs(make_runs) -> None:
+def test_interpretation_names_order_recovery_and_pairs(make_runs) -> None:
     text = "\n".join(interpret(analyse(make_runs(ROWS), QUICK), FACT))
     assert "The share of collapsed turns is largest under stuck (60.0 %" in text
     assert "1 of 1 pairs differ" in text
@@ -42,20 +42,20 @@ def test_primary_answers_come_first(make_runs) -> None:
     assert "stuck against calm: +0.550" in first
 
 
-def test_one_condition_alone_can_be_read(make_runs) -> None:
+def test_one_condition_alone_can_be_interpreted(make_runs) -> None:
     text = "\n".join(interpret(analyse(make_runs(ROWS[:3]), QUICK), FACT))
     assert "No log-rank test: fewer than two groups." in text
     assert "pairs" not in text
 
 
-def test_conditions_that_tie_have_no_most_and_no_least(make_runs) -> None:
+def test_tied_conditions_are_not_ranked(make_runs) -> None:
     rows = [*ROWS[:3], *(("other", *row[1:]) for row in ROWS[:3])]
     text = "\n".join(interpret(analyse(make_runs(rows), QUICK), FACT))
     assert "No share of collapsed turns stands out: calm (5.0 %" in text
     assert "largest" not in text
 
 
-def test_repeats_are_called_alike_only_where_they_are(make_runs) -> None:
+def test_repeats_are_called_similar_only_if_they_are(make_runs) -> None:
     """Repeats that differ more than prompts do, while the sides move together within prompts."""
     levels = {"p": (2, 18), "q": (3, 17), "r": (5, 16)}
     rows = [

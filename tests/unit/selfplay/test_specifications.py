@@ -1,4 +1,4 @@
-"""A specification curve asks one question of every detector."""
+"""A specification curve estimates one contrast under every detector."""
 
 import numpy as np
 import pytest
@@ -52,14 +52,14 @@ def curve(talks, estimand=None, detector=LOCKED):
     return specification_curve(found, weights, Settings(TURNS), detector, estimand)
 
 
-def test_every_cell_of_the_grid_and_every_reading_has_its_place() -> None:
+def test_every_cell_of_the_grid_and_every_reading_is_covered() -> None:
     found = curve(TALKS)
     assert (found.cells, found.distinct_detectors) == (36 * 36, 97 * 12)
     assert sum(each.cells for each in found.specifications) == found.cells
     assert len(found.specifications) == found.distinct_detectors
 
 
-def test_the_declared_detector_is_marked_once_and_says_what_it_would_alone() -> None:
+def test_declared_detector_is_marked_once_and_gives_its_own_estimate() -> None:
     found = curve(TALKS)
     (declared,) = [each for each in found.specifications if each.declared]
     assert declared.settings == canonicalise(LOCKED)
@@ -68,7 +68,7 @@ def test_the_declared_detector_is_marked_once_and_says_what_it_would_alone() -> 
     assert found.declared == declared.estimate
 
 
-def test_looking_back_finds_more_and_the_curve_goes_from_small_to_large() -> None:
+def test_retroactive_marking_finds_more_and_the_curve_is_sorted() -> None:
     found = curve(TALKS)
     estimates = [each.estimate for each in found.specifications]
     assert estimates == sorted(estimates)
@@ -82,7 +82,7 @@ def test_agreement_on_the_direction_and_on_certainty_is_counted() -> None:
     assert (found.same_sign, found.significant) == (1164, 1164)
 
 
-def test_a_loop_near_the_thresholds_divides_the_detectors() -> None:
+def test_detectors_disagree_on_a_loop_near_the_thresholds() -> None:
     close = [talk("stuck", prompt, 4, similarity=0.91) for prompt in "pqr"]
     found = curve([*close, *TALKS[3:]])
     assert found.lowest == 0
@@ -97,7 +97,7 @@ def test_a_declared_detector_outside_the_grid_is_added() -> None:
     assert found.distinct_detectors == 97 * 12 + 1
 
 
-def test_other_measures_can_be_asked() -> None:
+def test_curve_supports_other_measures() -> None:
     found = curve(TALKS, Estimand("incidence"))
     assert found.declared == 1
     assert all(each.ci is None and each.reason for each in found.specifications)
@@ -105,13 +105,13 @@ def test_other_measures_can_be_asked() -> None:
     assert times.declared == pytest.approx(7 - 12)
 
 
-def test_a_condition_without_runs_leaves_every_estimate_out_with_its_reason() -> None:
+def test_without_runs_of_a_condition_every_estimate_has_a_reason() -> None:
     found = curve(TALKS[:3])
     assert found.declared is None
     assert {each.reason for each in found.specifications} == {"no run under calm"}
 
 
-def test_the_curve_speaks_of_the_runs_of_its_estimand() -> None:
+def test_curve_uses_the_runs_of_its_estimand() -> None:
     everyone = Estimand("share", "primary", failed_turns="keep")
     nobody = Estimand("share", "primary", population=("elsewhere",))
     assert curve(TALKS, everyone) == curve(TALKS)
@@ -120,20 +120,22 @@ def test_the_curve_speaks_of_the_runs_of_its_estimand() -> None:
     assert all(each.reason for each in empty.specifications)
 
 
-def test_a_primary_estimand_becomes_the_question() -> None:
+def test_contrasts_are_those_of_the_primary_estimand_or_every_pair() -> None:
     estimand = Estimand("incidence", "primary", contrast="loop", population=("x",))
     loop = WeightedContrast("loop", whole="stuck", parts=("calm",))
     outcomes = Outcomes((estimand,), (loop,), level=0.9)
-    assert primary_contrasts(outcomes, ("stuck", "calm")) == [loop.by_condition]
-    assert len(primary_contrasts(EXPLORATORY, ("c", "b", "a"))) == 3
+    assert primary_contrasts(outcomes, ("calm", "stuck")) == [{"stuck": 1.0, "calm": -1.0}]
+    every_pair = [{"c": 1.0, "b": -1.0}, {"c": 1.0, "a": -1.0}, {"b": 1.0, "a": -1.0}]
+    assert primary_contrasts(EXPLORATORY, ("c", "b", "a")) == every_pair
+    assert primary_contrasts(Outcomes(), ("c", "b", "a")) == every_pair
 
 
-def test_nothing_to_judge_is_refused() -> None:
+def test_no_conversations_is_an_error() -> None:
     with pytest.raises(InputError, match="no conversation"):
         curve([])
 
 
-def test_rates_of_the_declared_detector_stand_beside_the_words() -> None:
+def test_rates_are_those_of_the_declared_detector() -> None:
     found = tally(TALKS, list_detectors())
     assert found.rates(LOCKED) == pytest.approx([7 / 12, 6 / 12, 5 / 12, 0, 0, 0])
 

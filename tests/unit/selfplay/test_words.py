@@ -1,4 +1,4 @@
-"""Collapse by words alone."""
+"""Lexical measures of collapse."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_a_repetitive_talk_compresses_better() -> None:
     assert loop.compression_ratio < fresh.compression_ratio
 
 
-def test_what_is_too_short_to_tell_is_null_with_its_reason() -> None:
+def test_too_short_texts_are_null_with_a_reason() -> None:
     found = lexical(talk(["Hi."]))
     assert (found.overlap, found.repeat_rate, found.compression_ratio) == (None, None, None)
     assert set(found.reasons) == {

@@ -1,4 +1,4 @@
-"""The charts of a study show what they are given, whatever it is called and however little."""
+"""Charts of a study draw any names and any amount of data."""
 
 import xml.etree.ElementTree as ET
 from itertools import pairwise
@@ -70,7 +70,7 @@ def test_distributions_name_every_condition_and_its_numbers(width: int) -> None:
     )
 
 
-def test_a_bar_stands_for_every_step_that_has_runs() -> None:
+def test_every_bin_with_runs_has_a_bar() -> None:
     shares = [0.0, 0.02, 0.31, 1.0]
     chart = distributions([(("A", ""), shares, 0.3, None)], MARK)
     assert filled(chart, series_style(0)[0]) == 3
@@ -97,7 +97,7 @@ def test_forest_draws_the_naive_interval_only_where_there_is_one() -> None:
     assert "+1.0, p < 0.001" in words(chart)
 
 
-def test_stability_counts_stand_on_their_bars() -> None:
+def test_stability_counts_are_on_their_bars() -> None:
     units = [
         (("36 prompts", ""), RankCounts(12, 3, 21, 36, 0)),
         (("1", ""), RankCounts(0, 0, 1, 1, 0)),
@@ -110,7 +110,7 @@ def test_a_bucket_without_runs_of_a_condition_has_no_point_for_it() -> None:
     assert len(rows(chart, 1)) == 3
 
 
-def test_names_with_markup_stay_words() -> None:
+def test_names_with_markup_are_escaped() -> None:
     hostile = "<script>alert(1)</script>\u202e\x00"
     figure = draw("f", "", lambda width: buckets({hostile: [0.1]}, ["A"], MARK, width=width))
     assert "<script" not in figure.wide
@@ -145,7 +145,7 @@ def test_specification_curve_of_one_detector_can_be_drawn() -> None:
     assert "drift both" in words(specification(only, "difference", percent=False))
 
 
-def test_choices_of_one_setting_stand_together() -> None:
+def test_choices_of_one_setting_are_adjacent() -> None:
     curve = [specified(0, LockedRule(s1=0.9)), specified(0, LockedRule(s1=0.8))]
     assert all_choices(curve)[:2] == [("s1 ≥", "0.80"), ("s1 ≥", "0.90")]
     assert len(all_choices(curve)) == len(all_choices(curve[:1])) + 1
@@ -175,11 +175,11 @@ def test_numbers_in_words_keep_their_digits() -> None:
 
 
 @given(st.integers(0, 200), st.integers(0, 200))
-def test_two_series_of_up_to_fifteen_look_unlike(one: int, two: int) -> None:
+def test_fifteen_series_have_different_styles(one: int, two: int) -> None:
     if one // 15 == two // 15 and one != two:
         assert series_style(one) != series_style(two)
 
 
 @given(st.text(), st.integers(20, 400))
-def test_a_fitted_text_has_room(text: str, width: int) -> None:
+def test_truncated_text_fits(text: str, width: int) -> None:
     assert len(truncate(text, width)) <= max(1, width / 6.6)

@@ -1,4 +1,4 @@
-"""Similarities are drawn as they are, and long conversations made small without a false number."""
+"""Similarities are drawn exactly, and long conversations are downsampled correctly."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -176,7 +176,7 @@ def test_blocks_hold_every_turn_once(turns: int, most: int) -> None:
     )
 
 
-def test_most_alike_are_named_from_the_top_and_equals_from_the_start() -> None:
+def test_most_similar_pairs_are_sorted_with_ties_by_position() -> None:
     a, b = np.eye(2, dtype=np.float32)
     named = compare_turns(np.stack([a, b, a, b])).most_alike(3)
     assert named[:2] == [
@@ -186,11 +186,11 @@ def test_most_alike_are_named_from_the_top_and_equals_from_the_start() -> None:
     assert named[2][2] == 0
 
 
-def test_most_alike_names_no_pair_that_is_not_there() -> None:
+def test_most_similar_pairs_exclude_missing_ones() -> None:
     assert len(compare_turns(vectors(2, 1)).most_alike(5)) == 1
 
 
-def test_no_turn_is_lost_in_a_conversation_of_a_hundred_thousand() -> None:
+def test_hundred_thousand_turns_are_all_covered() -> None:
     pairs = compare_turns(vectors(100_000, 1))
     assert len(pairs.spans) <= 120
     assert pairs.spans[-1].end == 100_000
@@ -209,7 +209,7 @@ def test_short_series_stays_as_it_is() -> None:
     assert keep_peaks([None, 0.5, 0.25]) == ([1, 2, 3], [None, 0.5, 0.25])
 
 
-def test_parallel_vectors_are_never_more_than_alike() -> None:
+def test_similarity_never_exceeds_1() -> None:
     same = np.full((50, 8), 0.1, dtype=np.float32)
     assert compare_turns(same).most_alike(1)[0][2] == pytest.approx(1, abs=1e-6)
     assert np.nanmax(compare_turns(same).values) <= 1

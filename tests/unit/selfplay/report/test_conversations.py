@@ -1,4 +1,4 @@
-"""A report shows the conversations that tell most, each once, with all of their turns."""
+"""A report shows the most informative conversations, once each, with all turns."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -69,7 +69,7 @@ def test_page_names_the_lock(report: Report, material: Material) -> None:
     assert material.verification.root in report.html
 
 
-def test_every_figure_has_words_and_every_picture_its_file(report: Report) -> None:
+def test_every_figure_has_a_text_alternative_and_a_file(report: Report) -> None:
     labels = re.findall(r'role="img" aria-label="([^"]+)"', report.html)
     assert len(labels) == report.html.count('role="img"') == report.html.count("<svg")
     assert all(len(label) > 40 for label in labels)
@@ -83,7 +83,7 @@ def test_page_without_an_audit_never_claims_that_anything_was_validated(report: 
     assert "No reliability audit has been run" in said
 
 
-def test_page_holds_no_markup_of_the_models_or_the_plan(report: Report) -> None:
+def test_page_escapes_text_of_models_and_plans(report: Report) -> None:
     assert "<script" not in report.html
     assert "<img" not in report.html
     assert "<i>and</i>" not in report.html
@@ -118,7 +118,7 @@ def test_report_of_a_study_without_results_has_no_empty_sections(material: Mater
     assert 'id="flow"' in page
 
 
-def test_flow_loses_nobody_without_a_word(material: Material, results: Results) -> None:
+def test_flow_gives_a_reason_for_every_loss(material: Material, results: Results) -> None:
     lost = (
         ExcludedRuns("loops", "too short for a verdict", 1),
         ExcludedRuns("loops", "cut short (failed)", 2),
@@ -144,12 +144,12 @@ def test_flow_counts_questions_that_were_not_answered(material: Material) -> Non
     ]
 
 
-def test_conditions_stand_in_the_order_of_the_plan(material: Material, results: Results) -> None:
+def test_conditions_are_in_plan_order(material: Material, results: Results) -> None:
     assert list(results[0].conditions) == ["loops", "drifts", "collapsed_ones"]
     assert [arm.condition for arm in material.arms] == ["loops", "drifts", "collapsed_ones"]
 
 
-def test_naive_interval_leaves_out_0_exactly_where_its_p_is_small(
+def test_naive_interval_excludes_0_exactly_when_its_p_is_small(
     results: Results,
 ) -> None:
     analysis, runs = results
@@ -160,7 +160,7 @@ def test_naive_interval_leaves_out_0_exactly_where_its_p_is_small(
         assert (interval.low * interval.high > 0) == (each.naive_p < 0.05)
 
 
-def test_the_curve_is_drawn_for_the_finding_that_would_fall_first(
+def test_curve_is_drawn_for_the_least_certain_finding(
     results: Results,
 ) -> None:
     base = results[0].contrasts[0]
@@ -174,7 +174,7 @@ def test_the_curve_is_drawn_for_the_finding_that_would_fall_first(
     assert least_certain([replace(base, p_holm=None)]).p_holm is None
 
 
-def test_stored_similarities_judge_as_measuring_again_does(material: Material) -> None:
+def test_stored_similarities_give_the_same_verdicts_as_new_ones(material: Material) -> None:
     talks = list(material.study.trajectories())
     stored = tally(load_similarities(material.detections, talks, LOCKED), list_detectors(LOCKED))
     again = judge_with_all(talks, default_encoder(), LOCKED, "all")
@@ -232,7 +232,7 @@ def test_methods_of_an_unlocked_study_say_that_it_is_exploratory(material: Mater
     assert "primary outcome" not in found
 
 
-def test_what_is_not_shown_is_said(report: Report, material: Material) -> None:
+def test_page_lists_what_it_omits(report: Report, material: Material) -> None:
     tail = report.html.split('id="not-shown"')[1]
     shown = report.html.count("<article")
     assert f"the texts of {len(material.detections) - shown} judged conversations" in tail
@@ -248,11 +248,11 @@ def test_every_table_of_the_page_is_a_file_with_all_digits(
     assert np.allclose(means, [each.mean for each in results[0].conditions.values()], rtol=0)
 
 
-def test_the_scope_of_no_audit_is_printed_at_the_top(report: Report) -> None:
+def test_top_of_the_page_says_that_there_was_no_audit(report: Report) -> None:
     assert NO_AUDIT.sentence in report.html.split("<nav")[0]
 
 
-def test_few_prompts_are_warned_of(results: Results) -> None:
+def test_few_prompts_cause_a_warning(results: Results) -> None:
     analysis = results[0]
     assert few_prompts(analysis).startswith("With 4 prompts no permutation p can be below 0.125")
     share = analysis.measures["share"]

@@ -1,4 +1,4 @@
-"""Every text about results takes its words from the gate, and no name is reworded."""
+"""Texts about results use the words that the gate allows, and names are never changed."""
 
 import io
 import re
@@ -64,7 +64,7 @@ def result_text(page: str, scope: ClaimScope) -> str:
 
 
 @pytest.mark.parametrize("outcome", ["not reliable", "reliable, not validated"])
-def test_until_the_detector_is_validated_nothing_has_collapsed(
+def test_without_validation_no_text_says_collapsed(
     texts: dict[str, dict[str, str]], outcome: str
 ) -> None:
     for name, text in texts[outcome].items():
@@ -74,7 +74,9 @@ def test_until_the_detector_is_validated_nothing_has_collapsed(
         assert not re.search(r"marked as marked|marked marked|marked as collapsed_", text), name
 
 
-def test_a_validated_detector_is_told_without_marks(texts: dict[str, dict[str, str]]) -> None:
+def test_validated_results_are_not_called_marked(
+    texts: dict[str, dict[str, str]],
+) -> None:
     found = texts["validated"]
     assert [name for name, text in found.items() if "marked" in text.lower()] == []
     for name in ("report", "conversation", "terminal"):
@@ -89,5 +91,5 @@ def test_a_condition_named_like_a_result_keeps_its_name(
         assert set(re.findall(r"\b\w*collapsed\w+", texts[outcome][name])) == {NAMED}, name
 
 
-def test_every_form_of_the_mark_says_that_it_is_one() -> None:
+def test_every_wording_of_a_mark_says_marked() -> None:
     assert all("marked" in form for form in MARK)

@@ -1,4 +1,4 @@
-"""The sentences of a self-play report are true, at ties and in unfinished studies too."""
+"""Sentences of a self-play report are true, including for ties and unfinished studies."""
 
 import re
 from collections import Counter
@@ -41,7 +41,7 @@ def first_sentence(material: Material, analysis: Analysis, **means: float) -> st
     return said.replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_conditions_with_one_share_are_not_called_largest_and_smallest(
+def test_equal_shares_are_not_called_largest_and_smallest(
     material: Material, analysis: Analysis
 ) -> None:
     said = first_sentence(material, analysis, loops=0.375, drifts=0.375, collapsed_ones=0.375)
@@ -50,22 +50,18 @@ def test_conditions_with_one_share_are_not_called_largest_and_smallest(
     assert "37.5 %" in said
 
 
-def test_conditions_that_share_a_place_are_named_together(
-    material: Material, analysis: Analysis
-) -> None:
+def test_tied_conditions_are_named_together(material: Material, analysis: Analysis) -> None:
     said = first_sentence(material, analysis, loops=0.5, drifts=0.25, collapsed_ones=0.25)
     assert "loops had the largest share" in said
     assert "drifts and collapsed_ones the smallest, 25.0 %" in said
 
 
-def test_an_order_with_ties_says_so(analysis: Analysis) -> None:
+def test_order_shows_ties(analysis: Analysis) -> None:
     tied = with_means(analysis, loops=0.5, drifts=0.25, collapsed_ones=0.25)
     assert format_order(tied) == "loops > drifts = collapsed_ones"
 
 
-def test_several_differences_of_one_size_have_no_largest(
-    material: Material, analysis: Analysis
-) -> None:
+def test_equal_differences_are_not_called_largest(material: Material, analysis: Analysis) -> None:
     share = analysis.measures["share"]
     size: dict[str, Any] = {SIZE: 0.2}
     alike = tuple(replace(each, **size) for each in share.pairs)
@@ -82,7 +78,7 @@ def test_several_differences_of_one_size_have_no_largest(
 SIZE = "estimate"
 
 
-def test_interventions_stand_where_they_happened_not_among_what_ended(material: Material) -> None:
+def test_interventions_are_counted_among_attempts(material: Material) -> None:
     arm = replace(material.arms[0], outcomes={})
     changed = material._replace(arms=(arm,), interventions=Counter({arm.condition: 1}))
     attempted, ended = study_flow(changed)[arm.condition][1:3]
@@ -102,7 +98,7 @@ def test_the_page_does_not_say_that_an_intraclass_correlation_starts_at_0(
     assert ">ICC</th>" in page[table : note.start()]
 
 
-def test_what_collapsed_as_much_as_the_worst_is_not_called_healthy(material: Material) -> None:
+def test_conversation_as_collapsed_as_the_worst_is_not_called_healthy(material: Material) -> None:
     worst = max(material.detections, key=lambda found: found.collapse_rate or 0.0)
     collapsed, _, healthy = choose([replace(worst, id=str(n)) for n in range(4)])
     assert (len(collapsed), len(healthy)) == (2, 0)
