@@ -14,7 +14,7 @@ def test_analysis_takes_its_own_options_and_refuses_those_of_self_play(make_stud
     for option in (("--level", "0.9"), ("--robustness",), ("--contrast", "a = b")):
         ran = chimera("analyse", study.path, *option)
         assert ran.code == 2
-        assert f"{option[0]} is about self-play" in ran.err
+        assert f"{option[0]} is for self-play" in ran.err
 
 
 def test_analysis_says_if_the_trial_is_unfinished(make_study, chimera):
@@ -24,8 +24,8 @@ def test_analysis_says_if_the_trial_is_unfinished(make_study, chimera):
         db.execute("UPDATE trajectories SET outcome = 'overflow' WHERE id = 'amnesia/ledger-1/1'")
         db.execute("UPDATE trajectories SET outcome = NULL WHERE id = 'amnesia/ledger-2/1'")
     ran = chimera("analyse", study.path)
-    assert "left out, since cut short: amnesia, 1 (overflow)" in ran.err
-    assert "left out, since cut short: amnesia, 1 (not finished)" in ran.err
+    assert "left out as incomplete: amnesia, 1 (overflow)" in ran.err
+    assert "left out as incomplete: amnesia, 1 (not finished)" in ran.err
     found = json.loads(chimera("analyse", study.path, "--json").out)["subjects"][0]
     assert {arm["arm"]: arm["sessions"] for arm in found["arms"]}["amnesia"] == 0
 

@@ -1,4 +1,4 @@
-"""What `analyse` and `compare` print: tables of estimates, then sentences, then the small print."""
+"""The output of `analyse` and `compare`: tables of estimates, interpretation, notes."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.terminal import out, sanitize, say
+from chimeralab.cli.terminal import new_table, out, sanitize, say
 from chimeralab.core.numbers import NONE, between, number, p_value
 from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.report.page import render_sentence
@@ -81,7 +81,7 @@ def print_report_table(title: str, content: ReportTable) -> None:
 
 
 def print_robustness(found: DetectorRobustness) -> None:
-    """The specification curves in a line each, and the words alone beside the embedding."""
+    """Print a line per specification curve, and compare words alone with the embedding."""
     lines = [""]
     for curve in found.curves:
         if curve.declared is None or curve.lowest is None or curve.highest is None:
@@ -104,12 +104,12 @@ def print_robustness(found: DetectorRobustness) -> None:
         shown = (NONE if count is None else str(count) for count in counts)
         name = " ".join(each.name.split("_"))
         rows.append((name, str(each.conversations), number(each.correlation, 2), *shown))
-    title = "Collapse by words alone, beside the embedding"
-    print_tables(new_table(title, ("measure", *headings), rows))
+    title = "Collapse by words alone, compared with the embedding"
+    print_table(title, ("measure", *headings), rows)
 
 
 def print_replication(found: Replication) -> None:
-    """Two tables of runs side by side."""
+    """Print the comparison of two tables of runs."""
     shares, times = (
         [measures[name] for measures in found.conditions.values()]
         for name in ("share", "restricted_mean")
@@ -118,7 +118,7 @@ def print_replication(found: Replication) -> None:
     print_comparisons(f"Share of {MARK.turns}", shares, level)
     print_comparisons(f"Mean turns to the first {MARK.event}", times, level)
     if found.pairs:
-        print_tables(changes(found))
+        print_changes(found)
     same = "the same" if found.order_a == found.order_b else "not the same"
     orders = (" > ".join(order) for order in (found.order_a, found.order_b))
     alone = ((found.a, found.only_in_a), (found.b, found.only_in_b))
@@ -127,8 +127,8 @@ def print_replication(found: Replication) -> None:
     print_lines((*found.notes, *missing, _about_tests()), style="dim")
 
 
-def changes(found: Replication) -> Table:
-    """Each difference between two conditions in both tables, and how far it moved."""
+def print_changes(found: Replication) -> None:
+    """Print the difference of each pair of conditions in both tables, and its change."""
     headings = ("in A", "in B", "moved", "interval", "Holm p", "naive p", "ratio", "sign")
     title = f"Difference in the share of {MARK.turns}, in A and in B"
     rows = [
@@ -143,24 +143,16 @@ def changes(found: Replication) -> Table:
         )
         for each in found.pairs
     ]
-    return new_table(title, ("pair", *headings), rows)
+    print_table(title, ("pair", *headings), rows)
 
 
-def new_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A table whose first column may fold and whose others are numbers."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    table.add_column(headings[0], overflow="fold")
-    for heading in headings[1:]:
-        table.add_column(heading, justify="right", no_wrap=True)
+def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    table = new_table(*headings)
     for name, *cells in rows:
         table.add_row(Text(sanitize(name)), *cells)
-    return table
-
-
-def print_tables(*parts: Table) -> None:
-    for part in parts:
-        out.print(part)
-        out.print()
+    out.print(title, style="bold")
+    out.print(table)
+    out.print()
 
 
 def print_lines(lines: Iterable[str], style: str = "") -> None:
@@ -169,70 +161,70 @@ def print_lines(lines: Iterable[str], style: str = "") -> None:
 
 
 def print_trial(result: "TrialAnalysis") -> None:
-    """Subject by subject: checks first, then what each arm does."""
+    """Print the checks of each subject, then its measures by arm and the effects."""
     for subject in result.subjects:
         out.print(f"\n[bold]{sanitize(subject.subject)}[/bold]", highlight=False)
         if subject.informative:
             out.print(f"informative: {sanitize(subject.checks[0].message)}")
         if subject.reasons:
-            what = "these arms say nothing" if subject.informative else "no effect is printed"
+            what = "these arms are left out" if subject.informative else "no effects are shown"
             out.print(f"not informative, so {what}:", style="bold")
         for reason in subject.short_reasons:
             out.print(f"  {sanitize(reason)}", soft_wrap=True)
         if not subject.informative:
-            continue  # numbers of the little that could be judged would only impress
+            continue  # its numbers would mislead
         _print_arms(subject)
         for family, title in FAMILIES.items():
             heading = title.format(reference=sanitize(short(subject.reference)))
             _print_effects(heading, getattr(subject, family))
     if any(subject.effects for subject in result.subjects):
         out.print(
-            "primary effects are those that \\[outcomes] declares, or else those on what stressors "
-            "are aimed at; all others are exploratory. Holm p is corrected over all effects of one "
-            "role. --json has every measure",
+            "Primary effects are those that \\[outcomes] declares or, by default, those on the "
+            "targets of the stressors; all others are exploratory. Holm p is corrected over all "
+            "effects of one role. --json has every measure.",
             style="dim",
         )
-    out.print(f"{result.sessions} whole sessions of {result.scenarios} scenarios", style="dim")
+    out.print(f"{result.sessions} complete sessions, {result.scenarios} scenarios", style="dim")
     for each in result.left_out:
-        say(f"left out, since cut short: {each.arm}, {each.sessions:,} ({each.reason})")
+        say(f"left out as incomplete: {each.arm}, {each.sessions:,} ({each.reason})")
     begun = result.sessions + sum(each.sessions for each in result.left_out)
     if begun < result.planned:
-        say(f"{result.planned - begun:,} of {result.planned:,} planned sessions are not begun yet")
+        say(f"{result.planned - begun:,} of {result.planned:,} planned sessions have not started")
 
 
-def _folding(name: str) -> str:
-    """A name of arms; blanks around a plus let it wrap."""
+def _foldable(name: str) -> str:
+    """Put spaces around each plus, so that the name of an arm can wrap."""
     return " + ".join(sanitize(name).split("+"))
 
 
 def _print_arms(subject: "SubjectResult") -> None:
-    """One row per arm; `--json` holds every measure with its interval."""
+    """Print the main measures by arm, and the delivered doses."""
     from chimeralab.trial.measures import find_measure  # noqa: PLC0415
 
     measures = [arm.measures for arm in subject.arms]
     brief = [name for name in measures[0] if find_measure(name).brief]
     shown = [name for name in brief if any(each[name].value is not None for each in measures)]
-    table = _trial_table("arm", *(find_measure(name).short for name in shown))
+    table = new_table("arm", *(find_measure(name).short for name in shown), min_width=13)
     for arm in subject.arms:
         cells = (number(arm.measures[name].value, 2) for name in shown)
-        table.add_row(_folding(short(arm.arm)), *cells)
+        table.add_row(_foldable(short(arm.arm)), *cells)
     out.print(table)
     stressors = dict.fromkeys(name for arm in subject.arms for name in arm.delivered)
     if not stressors:
         return
-    # Together, stressors may deliver less than alone.
-    out.print("\ndose delivered: share of trials at which each stressor did its work")
-    table = _trial_table("arm", *map(sanitize, stressors))
+    # Combined stressors may deliver less than single ones.
+    out.print("\ndose delivered: share of trials in which each stressor took effect")
+    table = new_table("arm", *map(sanitize, stressors), min_width=13)
     for arm in subject.arms:
         shares = arm.delivered
         if shares:
             doses = {n: "unknown" if dose is None else f"{dose:.0%}" for n, dose in shares.items()}
-            table.add_row(_folding(short(arm.arm)), *(doses.get(name, "") for name in stressors))
+            table.add_row(_foldable(short(arm.arm)), *(doses.get(name, "") for name in stressors))
     out.print(table)
 
 
 def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:
-    """The effects on what their arms are aimed at; `--json` holds them all, and all reasons."""
+    """Print the effects on the targets of their arms; `--json` has all of them."""
     from chimeralab.trial.effects import is_listed  # noqa: PLC0415
     from chimeralab.trial.measures import find_measure  # noqa: PLC0415
 
@@ -240,22 +232,17 @@ def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:
     if not known:
         return
     out.print(f"\n{title}")
-    table = _trial_table("effect", "measure", "estimate", "95 % interval", "p", "Holm p")
+    table = new_table("effect", min_width=13)
+    table.add_column("measure", no_wrap=True)
+    for heading in ("estimate", "95 % interval", "p", "Holm p"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for effect in known:
         estimate = number(effect.estimate, 3, sign=True)
         bounds = between(effect.interval, 3, sign=True) if effect.interval else ""
         ps = (p_value(effect.p), p_value(effect.p_holm))
         mark = " (primary)" if effect.role == "primary" else ""
-        name = _folding(effect.short_name) + mark
+        name = _foldable(effect.short_name) + mark
         table.add_row(name, find_measure(effect.measure).short, estimate, bounds, *ps)
     out.print(table)
     for reason in dict.fromkeys(each.reason for each in known if each.p is None and each.reason):
         out.print(f"–: {sanitize(reason)}", style="dim", soft_wrap=True)
-
-
-def _trial_table(first: str, *headings: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(first, overflow="fold", min_width=13)
-    for heading in headings:
-        table.add_column(heading, no_wrap=True)
-    return table

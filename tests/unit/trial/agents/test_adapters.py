@@ -376,7 +376,7 @@ def test_one_bad_session_does_not_keep_the_others_from_going_on(make_study, chim
     assert "with 'something else' where it had said" in reason
     analysed = chimera("analyse", study.path)
     assert analysed.code == 0
-    assert "left out, since cut short" in analysed.err
+    assert "left out as incomplete" in analysed.err
     assert chimera("verify", study.path).code == 0
 
 
