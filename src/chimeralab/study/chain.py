@@ -110,14 +110,6 @@ def record_writes(connection: sqlite3.Connection) -> None:
             )
 
 
-def _rows(rows: Iterable[Mapping[str, Any]], table: str) -> Iterator[tuple[str, bytes]]:
-    for row in rows:
-        if table == "study" and row["key"] == COUNTED:
-            continue
-        key = row_key(*(row[name] for name in OBSERVED[table]))
-        yield key, row_hash(*(cell for pair in row.items() for cell in pair))
-
-
 class Rows(Protocol):
     """What a chain is read from."""
 
@@ -172,7 +164,13 @@ def _find_mismatches(
         of_kind.setdefault(each.kind, {}).setdefault(each.key, []).append(each)
     for table, known in of_kind.items():
         problems: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        stored = dict(_rows(archive.rows(f"SELECT * FROM {table}"), table))  # noqa: S608
+        stored = {
+            row_key(*(row[name] for name in OBSERVED[table])): row_hash(
+                *(cell for pair in row.items() for cell in pair)
+            )
+            for row in archive.rows(f"SELECT * FROM {table}")  # noqa: S608
+            if not (table == "study" and row["key"] == COUNTED)
+        }
         absent = {key for kind, key in withheld if kind == table and key in known}
         for key in (known.keys() | stored.keys()) - (absent - stored.keys()):
             place, name = _split_key(table, key)

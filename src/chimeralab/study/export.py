@@ -145,12 +145,18 @@ def export_study(study: Study, kind: Format, folder: Path) -> tuple[Path, ...]:
     JSON Lines has one conversation per line, in the plain format that `chimera detect` reads.
     """
     make_folder(folder)
-    outcomes = _write_outcomes(study, folder / f"outcomes.{kind}")
+    outcomes = folder / f"outcomes.{kind}"
+    with open_table(outcomes, study.plan.kind.outcome_columns()) as write:
+        for row in study.plan.kind.outcomes(study):
+            write(row)
     if kind == "jsonl":
         conversations = folder / "trajectories.jsonl"
         write_conversations(study, conversations)
         return (conversations, outcomes)
-    judged = {row["id"]: _loops(row) for row in load_detections(study)}
+    judged = {}
+    for row in load_detections(study):
+        [cells] = verdict_rows(replace(from_json(row), trace=None))
+        judged[row["id"]] = {name: cells[name] for name in LOOPS}
     tables = (*TABLES, *study.plan.kind.export_tables())
     with study.archive() as archive:
         written = [
@@ -170,21 +176,6 @@ def write_conversations(study: Study, path: Path) -> None:
     with atomic_file(path) as part, part.open("w", encoding="utf-8") as file:
         for trajectory in study.trajectories():
             print(dumps(trajectory), file=file)
-
-
-def _write_outcomes(study: Study, path: Path) -> Path:
-    """Write the rows that the analysis is computed from."""
-    of = study.plan.kind
-    with open_table(path, of.outcome_columns()) as write:
-        for row in of.outcomes(study):
-            write(row)
-    return path
-
-
-def _loops(stored: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The loop columns of a stored verdict."""
-    [row] = verdict_rows(replace(from_json(stored), trace=None))
-    return {name: row[name] for name in LOOPS}
 
 
 def _write_table(

@@ -139,28 +139,20 @@ def recompute_verdicts(study: Study, archive: Archive, *, quick: bool = False) -
     count = f"{len(stored):,} stored verdicts"
     if isinstance(detector := study.plan.detector.settings, StandIn):
         return CheckResult(unchecked=(f"not recomputed: {count} of {detector.code}",))
-    needs_vectors = bool(study.plan.detector.settings.needs.lags)
     encoder = None
-    if needs_vectors and quick:
-        return CheckResult(unchecked=(f"{count} were not recomputed (--quick)",))
-    if needs_vectors:
+    if study.plan.detector.settings.needs.lags:
+        if quick:
+            return CheckResult(unchecked=(f"{count} were not recomputed (--quick)",))
         try:
-            encoder = _local_encoder()
+            if "missing" in weights.file_states(weights.ENCODER).values():
+                pull = f"`chimera models pull {weights.ENCODER}` fetches it"
+                why = f"the encoder is not on this machine; {pull}"
+                return CheckResult(unchecked=(f"{count} were not recomputed: {why}",))
+            encoder = study_encoder()
         except InputError as error:
             finding = Finding("encoder", str(error))
             return CheckResult((finding,), (), (f"{count} could not be recomputed",))
-        if encoder is None:
-            fetch = f"`chimera models pull {weights.ENCODER}` fetches it"
-            pull = f"the encoder is not on this machine; {fetch}"
-            return CheckResult(unchecked=(f"{count} were not recomputed: {pull}",))
     return _judge_again(study, archive, stored, encoder)
-
-
-def _local_encoder() -> Encoder | None:
-    """Open the encoder, hashing its file; None if it would have to be downloaded."""
-    if "missing" in weights.file_states(weights.ENCODER).values():
-        return None
-    return study_encoder()
 
 
 def _judge_again(
@@ -178,8 +170,10 @@ def _judge_again(
         try:
             verdict = json.loads(stored[name])
             differing = list(_differences(verdict, json.loads(json.dumps(again.as_dict()))))
-            if verdict.get("loop_detector") != again.loop_detector:
-                other_loops[_loops_by(verdict.get("loop_detector"))] += 1
+            loop_detector = verdict.get("loop_detector")
+            if loop_detector != again.loop_detector:
+                point = (loop_detector or {}).get("operating_point")
+                other_loops[str(point or "a version without a loop detector")] += 1
         except (ValueError, AttributeError):
             differing = ["it can't be read"]
         if talk.metadata["outcome"] is None:
@@ -204,12 +198,6 @@ def _judge_again(
         else (),
         corrected=corrected,
     )
-
-
-def _loops_by(described: Any) -> str:
-    """The name of the loop detector of a stored verdict."""
-    found = described.get("operating_point") if isinstance(described, Mapping) else None
-    return str(found or "a version without a loop detector")
 
 
 def _differences(stored: Mapping[str, Any], again: Mapping[str, Any]) -> Iterator[str]:
