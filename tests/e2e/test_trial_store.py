@@ -179,8 +179,8 @@ def test_twenty_studies_give_the_same_rows_through_the_store_and_in_memory(
     assert pipeline.run(study, RunOptions(watch=False)).complete
     journal = MemoryJournal()
     subject = study.plan.models["p"].part.settings.open()
-    room = RunContext({"p": subject}, journal, Brake())
-    asyncio.run(converse_all(study.talks, room, concurrency=4))
+    run = RunContext({"p": subject}, journal, Brake())
+    asyncio.run(converse_all(study.talks, run, concurrency=4))
     assert list(load_trials(study)) == [
         row for talk in study.talks for row in journal.rows[talk.id]
     ]

@@ -48,11 +48,11 @@ class SameThrice:
 
 @dataclass
 class Stage:
-    """A store with one planned conversation, and the room it is held in."""
+    """A store with one planned conversation, and the context of its run."""
 
     store: Store
     talk: Talk
-    room: RunContext
+    run: RunContext
     news: list[Any]
 
     def counts(self, query: str) -> list[tuple[Any, ...]]:
@@ -86,11 +86,11 @@ def make_talk() -> Callable[..., Talk]:
 
 @pytest.fixture
 def stage(store: Store) -> Callable[..., Stage]:
-    def make(talk: Talk, answer: Answer, *, brake: Brake | None = None, **room: Any) -> Stage:
+    def make(talk: Talk, answer: Answer, *, brake: Brake | None = None, **context: Any) -> Stage:
         store.enter_talks([talk])
         news: list[Any] = []
-        models = room.pop("models", {"m": Script(answer)})
-        inside: dict[str, Any] = {"retry_wait": 0.0, "publish": news.append} | room
+        models = context.pop("models", {"m": Script(answer)})
+        inside: dict[str, Any] = {"retry_wait": 0.0, "publish": news.append} | context
         return Stage(store, talk, RunContext(models, store, brake or Brake(), **inside), news)
 
     return make

@@ -17,7 +17,7 @@ def counted(request):
 
 
 def run(stage):
-    return asyncio.run(converse(stage.talk, stage.room))
+    return asyncio.run(converse(stage.talk, stage.run))
 
 
 def test_a_conversation_has_every_planned_turn_once(stage, make_talk):
@@ -44,7 +44,7 @@ def test_a_resumed_conversation_asks_only_for_what_is_missing(stage, make_talk):
     assert first.outcome() == (None, None)
     again = stage(make_talk(on_failure="pause"), counted)
     assert run(again).outcome == "completed"
-    assert [request.turn for request in again.room.models["m"].asked] == [4, 5, 6]
+    assert [request.turn for request in again.run.models["m"].asked] == [4, 5, 6]
     assert again.attempts()[3:5] == [(4, "server"), (4, "answered")]
 
 
@@ -53,14 +53,14 @@ def test_a_resumed_turn_is_asked_with_the_seed_it_had(stage, make_talk):
     run(first)
     again = stage(make_talk(on_failure="pause"), counted)
     run(again)
-    seeds = [script.asked[0].seed for script in (first.room.models["m"], again.room.models["m"])]
+    seeds = [script.asked[0].seed for script in (first.run.models["m"], again.run.models["m"])]
     assert seeds[0] == seeds[1]
 
 
 def test_seeds_differ_between_turns(stage, make_talk):
     stage = stage(make_talk(turns=40), counted)
     run(stage)
-    assert len({request.seed for request in stage.room.models["m"].asked}) == 40
+    assert len({request.seed for request in stage.run.models["m"].asked}) == 40
 
 
 def test_a_failed_request_is_asked_again_as_often_as_the_rule_says(stage, make_talk):
@@ -88,7 +88,7 @@ def test_an_empty_reply_is_drawn_again_with_another_seed(stage, make_talk):
     stage = stage(make_talk(turns=1, on_empty="retry 3 then stop"), lambda r: "")
     assert run(stage).outcome == "empty"
     assert stage.attempts() == [(1, "empty")] * 4
-    assert len({request.seed for request in stage.room.models["m"].asked}) == 4
+    assert len({request.seed for request in stage.run.models["m"].asked}) == 4
 
 
 def test_redraws_keep_counting_after_a_restart(stage, make_talk):
@@ -97,7 +97,7 @@ def test_redraws_keep_counting_after_a_restart(stage, make_talk):
     run(stage(make_talk(on_failure="pause", **rules), lambda r: next(empty_then_cut)))
     again = stage(make_talk(**rules), lambda r: "")
     assert run(again).outcome == "empty"
-    assert len(again.room.models["m"].asked) == 2
+    assert len(again.run.models["m"].asked) == 2
 
 
 def test_an_empty_reply_is_recorded_after_the_last_redraw(stage, make_talk):
@@ -154,7 +154,7 @@ def test_a_wrong_key_stops_the_whole_run_at_once(stage, make_talk):
     stage = stage(make_talk(), lambda r: ModelFailure("auth", "no such key"))
     assert run(stage).outcome == "paused"
     assert stage.attempts() == [(1, "auth")]
-    assert stage.room.brake.reason == "no such key"
+    assert stage.run.brake.reason == "no such key"
 
 
 def test_a_crash_inside_a_model_is_recorded_and_not_hidden(stage, make_talk):
@@ -197,7 +197,7 @@ def test_the_cost_limit_stops_between_turns(stage, make_talk):
     stage = stage(make_talk(), lambda r: reply, brake=brake, prices=prices)
     assert run(stage).outcome == "paused"
     assert len(stage.store.history(stage.talk.id)) == 3
-    assert "max_cost" in stage.room.brake.reason
+    assert "max_cost" in stage.run.brake.reason
 
 
 def test_an_unknown_cost_stops_a_run_that_has_a_limit(stage, make_talk):
@@ -205,7 +205,7 @@ def test_an_unknown_cost_stops_a_run_that_has_a_limit(stage, make_talk):
     stage = stage(make_talk(), counted, brake=brake, prices={"m": Price(input=1.0)})
     run(stage)
     assert len(stage.store.history(stage.talk.id)) == 1
-    assert "token counts" in stage.room.brake.reason
+    assert "token counts" in stage.run.brake.reason
 
 
 def test_the_time_limit_stops_between_turns(stage, make_talk):
@@ -249,7 +249,7 @@ def test_conversations_run_concurrently_up_to_the_limit(store, make_talk, stage)
     talks = [replace(talk, repeat=n) for n in range(1, 8)]
     held = stage(talk, counted, models={"m": Slow()})
     store.enter_talks(talks)
-    virtual_time.run(converse_all(talks, held.room, concurrency=3))
+    virtual_time.run(converse_all(talks, held.run, concurrency=3))
     assert max(at_once) == 3
     assert held.counts("SELECT count(*) FROM turns") == [(21,)]
 
@@ -259,6 +259,6 @@ def test_unreachable_models_stop_the_run_after_a_few_conversations(store, make_t
     talks = [replace(talk, repeat=n) for n in range(1, 50)]
     held = stage(talk, lambda r: ModelFailure("connection", "refused"), brake=Brake(patience=4))
     store.enter_talks(talks)
-    asyncio.run(converse_all(talks, held.room, concurrency=2))
+    asyncio.run(converse_all(talks, held.run, concurrency=2))
     assert 4 <= len(held.attempts()) <= 5
-    assert "4 conversations in a row" in held.room.brake.reason
+    assert "4 conversations in a row" in held.run.brake.reason

@@ -47,7 +47,7 @@ def silent_about(probe, answer):
 def test_a_probe_without_a_reply_is_unread_and_the_session_goes_on(stage, rule, probe, answer):
     talk = examined(on_empty=rule, on_refusal=rule, on_overflow=rule)
     held = stage(talk, silent_about(probe, NO_REPLY[answer]))
-    assert asyncio.run(converse(talk, held.room)).outcome == "completed"
+    assert asyncio.run(converse(talk, held.run)).outcome == "completed"
     asked = held.counts(f"SELECT turn FROM probes WHERE probe = '{probe}'")
     assert asked
     unread = held.counts("SELECT trial, unread FROM trials WHERE unread")
@@ -57,7 +57,7 @@ def test_a_probe_without_a_reply_is_unread_and_the_session_goes_on(stage, rule, 
 def test_a_probe_is_asked_again_as_often_as_the_rule_says(stage):
     talk = examined(on_overflow="retry 2 then stop")
     held = stage(talk, silent_about("noticed", NO_REPLY["overflow"]))
-    asyncio.run(converse(talk, held.room))
+    asyncio.run(converse(talk, held.run))
     tries = held.counts("SELECT outcome FROM attempts WHERE probe = 'noticed'")
     assert tries == [("overflow",)] * 3
 
@@ -66,7 +66,7 @@ def test_a_probe_is_asked_again_as_often_as_the_rule_says(stage):
 def test_an_answer_that_is_empty_ends_the_session_as_the_rule_says(stage, rule):
     talk = examined(on_empty=rule)
     held = stage(talk, silent_about("", ""))
-    assert asyncio.run(converse(talk, held.room)).outcome == "empty"
+    assert asyncio.run(converse(talk, held.run)).outcome == "empty"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_an_answer_that_is_empty_ends_the_session_as_the_rule_says(stage, rule):
 def test_a_model_that_fails_ends_the_session_at_a_probe_too(stage, kind, rule, outcome):
     talk = examined(on_failure=rule)
     held = stage(talk, silent_about("confidence", ModelFailure(kind, "no")))
-    assert asyncio.run(converse(talk, held.room)).outcome == outcome
+    assert asyncio.run(converse(talk, held.run)).outcome == outcome
 
 
 def test_the_events_of_a_session_are_read_once(stage, monkeypatch):
@@ -94,7 +94,7 @@ def test_the_events_of_a_session_are_read_once(stage, monkeypatch):
         return read(talk_id)
 
     monkeypatch.setattr(held.store, "events", counted)
-    asyncio.run(converse(talk, held.room))
+    asyncio.run(converse(talk, held.run))
     assert len(read(talk.id)) > TURNS
     assert len(reads) <= 1
 
@@ -109,9 +109,9 @@ def test_resumed_session_does_not_repeat_its_events(stage):
         done = next(cut, None) is None
         return ModelFailure("connection", "cut") if done else request.key["truth"]
 
-    asyncio.run(converse(talk, stage(talk, falls_silent).room))
+    asyncio.run(converse(talk, stage(talk, falls_silent).run))
     held = stage(talk, lambda request: request.key["truth"])
-    assert asyncio.run(converse(talk, held.room)).outcome == "completed"
+    assert asyncio.run(converse(talk, held.run)).outcome == "completed"
     places = held.counts("SELECT turn, kind FROM events")
     assert len(places) == len(set(places)) > TURNS
 
@@ -125,7 +125,7 @@ def test_subject_sees_neither_solution_nor_condition(stage):
             asked.append(request)
             return Reply("0.5")
 
-    asyncio.run(converse(talk, stage(talk, None, models={"m": Blind()}).room))
+    asyncio.run(converse(talk, stage(talk, None, models={"m": Blind()}).run))
     assert {(each.key, each.probe) for each in asked} == {(None, "")}
     assert {each.conversation for each in asked} == {talk.session}
     assert "arm" not in talk.session
@@ -162,7 +162,7 @@ def test_unreadable_reply_follows_the_rule_of_the_plan(stage, unreadable, times,
     talk = examined(answering=AnswerRules(unreadable=unreadable))
     reply, seen = mumbling(2, times)
     held = stage(talk, reply)
-    assert asyncio.run(converse(talk, held.room)).outcome == "completed"
+    assert asyncio.run(converse(talk, held.run)).outcome == "completed"
     last = [request for request in seen if request.probe == ""][-1]
     said = [message.content for message in last.messages]
     assert (MUMBLE in said) is stays
@@ -178,7 +178,7 @@ def test_unreadable_reply_follows_the_rule_of_the_plan(stage, unreadable, times,
 def test_every_question_with_options_is_put_with_them_unless_the_plan_says_no(stage, constrained):
     talk = examined(answering=AnswerRules(constrained=constrained))
     reply, seen = mumbling(0)
-    asyncio.run(converse(talk, stage(talk, reply).room))
+    asyncio.run(converse(talk, stage(talk, reply).run))
     assert {bool(request.options) for request in seen} == {constrained}
     levels = [request.options for request in seen if request.probe == "confidence"]
     assert set(levels) == {LEVELS if constrained else ()}

@@ -14,11 +14,11 @@ def stuck(request):
 
 
 def run(stage):
-    return asyncio.run(converse(stage.talk, stage.room))
+    return asyncio.run(converse(stage.talk, stage.run))
 
 
 def asked(stage, model="m"):
-    return {request.turn: request for request in stage.room.models[model].asked}
+    return {request.turn: request for request in stage.run.models[model].asked}
 
 
 def test_nudge_reaches_only_the_next_speaker(stage, make_talk, same_thrice):

@@ -23,18 +23,19 @@ def test_memory_journal_matches_the_store(stage, make_talk) -> None:
             return ModelFailure("server", "busy")
         return Reply(f"turn {request.turn}!", "stop", 1, 1)
 
-    def held(journal: Journal, room: RunContext):
-        ended = asyncio.run(converse(talk, room))
+    def outcome_of(journal: Journal, run: RunContext):
+        ended = asyncio.run(converse(talk, run))
         return ended, list(journal.history(talk.id)), dict(journal.count_rejections(talk.id, 2))
 
     talk = make_talk(turns=4, on_empty="retry 2 then record", on_failure="retry 3 then stop")
     failures: list[object] = []
     on_disk = stage(talk, answer)
-    expected = held(on_disk.store, on_disk.room)
+    expected = outcome_of(on_disk.store, on_disk.run)
     failures.clear()
     journal = MemoryJournal()
     assert (
-        held(journal, RunContext(on_disk.room.models, journal, Brake(), retry_wait=0.0)) == expected
+        outcome_of(journal, RunContext(on_disk.run.models, journal, Brake(), retry_wait=0.0))
+        == expected
     )
     assert expected[0].outcome == "completed"
 
@@ -58,7 +59,7 @@ class Library:
 def run(stage, talk, library):
     held = stage(talk, None, models={"m": library})
     RetryLog(held.store).attach(library)
-    asyncio.run(converse(talk, held.room))
+    asyncio.run(converse(talk, held.run))
     return held.attempts()
 
 

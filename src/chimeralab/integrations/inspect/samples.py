@@ -83,11 +83,11 @@ async def converse_in_sample(
         elif isinstance(news, runner.Intervention):
             transcript().info(news.event.as_dict(), source="chimeralab")
 
-    room = runner.RunContext(
+    run = runner.RunContext(
         models, journal, runner.Brake(), watch=watch, retry_wait=retry_wait, publish=publish
     )
     try:
-        ended = await runner.converse(talk, room)
+        ended = await runner.converse(talk, run)
     except InputError as error:
         if isinstance(error.__cause__, LimitExceededError):
             raise error.__cause__ from None

@@ -72,8 +72,8 @@ def examine(model, course=COURSES[0], *stressors, own_memory=True, journal=None,
     rule = Rules(turns=len(course.steps), **({"on_failure": RULES} | rules))
     talk = Talk("arm", Prompt(course.id, ""), 1, (speaker,), rule, 7, script=script)
     journal = journal or MemoryJournal()
-    room = RunContext({"m": model}, journal, Brake(), retry_wait=0.0)
-    ended = asyncio.run(converse(talk, room))
+    run = RunContext({"m": model}, journal, Brake(), retry_wait=0.0)
+    ended = asyncio.run(converse(talk, run))
     return ended, journal.rows[talk.id], [turn.text for turn in journal.history(talk.id)]
 
 
