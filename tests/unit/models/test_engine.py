@@ -11,15 +11,15 @@ from chimeralab.models.engine import serve
 
 
 class Countdown:
-    """Answers a question after as many steps as it asks for; `room` questions at once."""
+    """An engine that answers after the requested number of steps, `capacity` questions at once."""
 
-    def __init__(self, room: int) -> None:
-        self.room = room
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
         self.live: dict[int, int] = {}
         self.most = 0
 
     def has_capacity(self) -> bool:
-        return len(self.live) < self.room
+        return len(self.live) < self.capacity
 
     def is_busy(self) -> bool:
         return bool(self.live)
@@ -40,7 +40,7 @@ class Countdown:
 
 
 class Answers(io.StringIO):
-    """Standard output, on which every line can be waited for."""
+    """An output stream that tests can wait on, line by line."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,8 +53,8 @@ class Answers(io.StringIO):
         return written
 
 
-def served(asks: list[dict[str, Any]], room: int) -> tuple[dict[int, dict[str, Any]], int]:
-    engine, out = Countdown(room), Answers()
+def served(asks: list[dict[str, Any]], capacity: int) -> tuple[dict[int, dict[str, Any]], int]:
+    engine, out = Countdown(capacity), Answers()
 
     def lines() -> Any:
         """Live callers keep the input open until they have their answers."""
@@ -68,12 +68,12 @@ def served(asks: list[dict[str, Any]], room: int) -> tuple[dict[int, dict[str, A
     return {answer["id"]: answer for answer in answers}, engine.most
 
 
-@pytest.mark.parametrize("room", [1, 3, 99])
-def test_every_question_is_answered_once_within_capacity(room: int) -> None:
+@pytest.mark.parametrize("capacity", [1, 3, 99])
+def test_every_question_is_answered_once_within_capacity(capacity: int) -> None:
     asks = [{"id": n, "steps": n % 9 + 1} for n in range(20)]
-    answers, most = served(asks, room)
+    answers, most = served(asks, capacity)
     assert sorted(answers) == list(range(20))
-    assert most <= room
+    assert most <= capacity
 
 
 def test_question_that_breaks_the_engine_fails_alone() -> None:

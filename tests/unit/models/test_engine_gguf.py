@@ -1,4 +1,4 @@
-"""Reading what a GGUF file says about itself."""
+"""Reading the metadata of GGUF files."""
 
 import struct
 from pathlib import Path
@@ -29,7 +29,7 @@ def array(kind: int, items: list[bytes]) -> bytes:
 
 
 def gguf(context: int, tokens: list[tuple[str, int]]) -> bytes:
-    """The head of a GGUF file, written as its specification says."""
+    """A GGUF header, following its specification."""
     entries = [
         entry("general.architecture", 8, text("llama")),
         entry("general.scale", 6, struct.pack("<f", 0.5)),

@@ -1,4 +1,4 @@
-"""Histories in the tokens of the embedded model."""
+"""Tokenising histories for the embedded model."""
 
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ MESSAGE = st.lists(st.sampled_from(MARKERS) | st.text(LETTERS, max_size=6), max_
 
 
 class Smol(NamedTuple):
-    """The tokenizer of the weights, bare and as we use it."""
+    """The tokenizer of the weights, bare and wrapped."""
 
     tokenizer: Any
     prompt_tokens: PromptTokens

@@ -20,7 +20,7 @@ REQUEST = Request(
 
 
 class StatusError(Exception):
-    """What providers raise: a message, and the status of the answer."""
+    """An error of a provider: a message and an HTTP status."""
 
     def __init__(self, status_code: int, message: str) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class StatusError(Exception):
 
 @pytest.fixture(scope="module")
 def provider() -> str:
-    """A provider of inspect-ai that does what its model is called, and says what it was asked."""
+    """A provider of inspect-ai that behaves as its model is named, and records requests."""
     inspect = pytest.importorskip("inspect_ai.model", reason="inspect-ai is an extra")
 
     @inspect.modelapi(name="chimeratest")  # type: ignore[untyped-decorator, unused-ignore]

@@ -1,4 +1,4 @@
-"""Chat completions as servers send them."""
+"""Parsing chat completions."""
 
 import json
 import resource

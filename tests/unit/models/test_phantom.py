@@ -1,4 +1,4 @@
-"""Subjects whose behaviour is known in advance."""
+"""Phantoms follow their settings."""
 
 import asyncio
 from typing import get_args

@@ -1,4 +1,4 @@
-"""The kinds of failure, and what their messages leave out."""
+"""Failure kinds, and redaction of their messages."""
 
 import pytest
 from hypothesis import given

@@ -17,7 +17,7 @@ Answer = Callable[[Request], Reply | str | ModelFailure]
 
 @dataclass
 class Script:
-    """Answers every request with what a function says, and remembers what it was asked."""
+    """A model that answers with a function, and records its requests."""
 
     answer: Answer
     asked: list[Request] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Same(NamedTuple):
 
 
 class SameThrice:
-    """A guard that calls a conversation collapsed once three turns in a row are equal."""
+    """A guard that fires once three turns in a row are equal."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

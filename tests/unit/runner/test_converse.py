@@ -1,4 +1,4 @@
-"""One conversation turn by turn: every turn once, and every lapse as the rules say."""
+"""One conversation: every turn once, every unusable reply handled by the rules."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""One subject under a script: measuring ends nothing, and what was done is read once."""
+"""One subject under a script: probes never end a session, and events are recorded once."""
 
 import asyncio
 
@@ -135,7 +135,7 @@ MUMBLE = "I would rather talk about the weather, which is fine."
 
 
 def mumbling(at, times=1):
-    """Says the truth, but mumbles so often at a turn."""
+    """A truthful subject whose first replies at a turn are unreadable."""
     left = {at: times}
     seen = []
 

@@ -1,4 +1,4 @@
-"""What is done on collapse: seen by the next question, written down, and kept over a restart."""
+"""Countermeasures: visible in the next question, recorded, and stable across a restart."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What is written down: the same in memory as on disk, and every try of a client library once."""
+"""Journals: the same in memory as on disk, with every try of a client library once."""
 
 import asyncio
 from typing import Any

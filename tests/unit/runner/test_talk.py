@@ -1,4 +1,4 @@
-"""Rules in words: what they mean, and what is refused."""
+"""The rules for unusable replies: parsing and errors."""
 
 import pytest
 

@@ -5,5 +5,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine without the encoder."""
+    """Simulate a machine without the encoder."""
     monkeypatch.setattr("chimeralab.study.run.weights.locate", lambda name: None)

@@ -1,4 +1,4 @@
-"""Commits that conversations share: durable when waited for, whole or not there, few in number."""
+"""Group commits: durable after a flush, atomic, and few."""
 
 import asyncio
 import sqlite3

@@ -1,4 +1,4 @@
-"""A copy of the records for others: whole, closed to writers, and silent on sealed labels."""
+"""The copy of a store in a bundle: complete, read-only, and without sealed labels."""
 
 import shutil
 import sqlite3

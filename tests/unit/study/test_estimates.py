@@ -1,4 +1,4 @@
-"""Estimates are computed once: later commands read them exactly, or say that they changed."""
+"""Estimates are computed once; later commands read them exactly or report a change."""
 
 import sqlite3
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def refuse() -> Analysis:
 
 
 def take_nothing(study: Study) -> tuple[dict[str, object], list[str]]:
-    """What a reader gets of a study, and what it is told."""
+    """The estimates that a reader gets, and the messages."""
     told: list[str] = []
     return dict(load_numbers(study, told.append)), told
 

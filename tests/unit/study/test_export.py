@@ -1,4 +1,4 @@
-"""Records for other tools: complete, readable, and harmless in a spreadsheet."""
+"""Exports are complete, readable, and safe in a spreadsheet."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Who was planned, attempted and completed, with a reason for everything that was not."""
+"""The flow of conversations, with a reason for everything that is incomplete."""
 
 from chimeralab.study import flow, run_study
 from tests.plans import SCRIPTED

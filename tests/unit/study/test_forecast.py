@@ -1,4 +1,4 @@
-"""What a study may take, counted before it is spent."""
+"""Forecasts bound the calls, cost and time of a study."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A kind of study is a part: two are ours, and a plan may name a third."""
+"""A plan may name a custom kind of study."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""After the lock nothing changes: not the plan, not a prompt, not a default, not the code."""
+"""After the lock, no change of plan, prompt, default or code is accepted."""
 
 import json
 from dataclasses import replace

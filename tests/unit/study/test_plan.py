@@ -1,4 +1,4 @@
-"""A plan is checked completely before anything runs; what is wrong is named."""
+"""A plan is validated before anything runs; errors name the key."""
 
 import hashlib
 import tomllib

@@ -1,4 +1,4 @@
-"""A stored study says again what it said."""
+"""A replay repeats a stored study."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The database: durable, one writer, many readers, and plain words when it can't be used."""
+"""The database: durable, one writer, many readers, clear errors."""
 
 import asyncio
 import gc
@@ -152,7 +152,7 @@ def test_store_that_is_being_created_is_not_called_old(tmp_path):
 
 @pytest.fixture
 def add_migration(monkeypatch):
-    """Makes a later version of the code, whose last migration is a script."""
+    """Simulate a later version of the code with one more migration."""
 
     def add(script):
         monkeypatch.setattr(database_module, "MIGRATIONS", (*database_module.MIGRATIONS, script))
@@ -194,7 +194,7 @@ def test_full_disk_is_reported_and_loses_nothing(make_study):
 
 
 class FullDisk:
-    """Lets the database of the running store grow no further once a run has begun."""
+    """Stop the database from growing once a run has begun."""
 
     def __init__(self, study):
         self.study = study

@@ -1,4 +1,4 @@
-"""A copy of a study that lacks what stood in the WAL is named as such, and not paid for again."""
+"""A copy without its WAL is reported, and its missing turns are not requested again."""
 
 import shutil
 import sqlite3
@@ -16,7 +16,7 @@ from tests.plans import SCRIPTED
 
 @pytest.fixture
 def copies(make_study, tmp_path: Path) -> list[Path]:
-    """The folder of a study as it was after every fourth turn of its run, as kills leave it."""
+    """Snapshots of a study folder after every fourth turn, as a kill would leave it."""
     study, made = make_study(SCRIPTED), []
 
     def look(news: object) -> None:
@@ -30,7 +30,7 @@ def copies(make_study, tmp_path: Path) -> list[Path]:
 
 
 def turns_in(folder: Path) -> int | None:
-    """None where half a WAL over a database that is ahead of it makes it unreadable."""
+    """None if a truncated WAL makes the database unreadable."""
     with closing(sqlite3.connect(folder / "study.db")) as db:
         try:
             return db.execute("SELECT count(*) FROM turns").fetchone()[0]

@@ -1,4 +1,4 @@
-"""Whatever is changed in a study after the fact is found."""
+"""Verification finds every later change of a study."""
 
 import sqlite3
 from contextlib import closing
