@@ -263,11 +263,11 @@ def _module(name: str, file: CodeFile, folder: Path) -> types.ModuleType:
 class Seam(NamedTuple):
     """What a kind of part looks like: its required method, and the attributes that a lock keeps.
 
-    `tells` has the type of each attribute; `base` is the class that parts inherit from, if any.
+    `attributes` has the type of each; `base` is the class that parts inherit from, if any.
     """
 
     method: str
-    tells: Mapping[str, Any]
+    attributes: Mapping[str, Any]
     base: type = object
 
 
@@ -316,7 +316,7 @@ class PartLoader:
         plain = plain_value(settings)
         attributes = {
             name: plain_value(getattr(settings, name))
-            for name in seam.tells
+            for name in seam.attributes
             if hasattr(settings, name) and name not in plain
         }
         self.parts.append(
@@ -366,7 +366,7 @@ def _stand_in(
 
     tells = {
         name: read_value(hint, known["tells"][name], f"plan.lock {place} {name}")
-        for name, hint in seam.tells.items()
+        for name, hint in seam.attributes.items()
         if name in known["tells"]
     }
     # A key that the plan gave has no default here: a plan without it is not the locked one.

@@ -21,10 +21,10 @@ class LoopGuard:
         found = self._watch.follow(_plain(part, c.role) for c in contents for part in c.parts or ())
         if found is None:
             return None
-        said = Content(role="user", parts=[Part(text=found.message)])
+        content = Content(role="user", parts=[Part(text=found.message)])
         if found.action == "stop":
-            return LlmResponse(content=said.model_copy(update={"role": "model"}))
-        contents.append(said)
+            return LlmResponse(content=content.model_copy(update={"role": "model"}))
+        contents.append(content)
         return None
 
 

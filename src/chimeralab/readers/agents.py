@@ -175,7 +175,7 @@ def _autogen_messages(message: Any, place: str) -> Iterator[ChatMessage]:
         yield make_message(Content("", tools=True, calls=calls), role, source)
         return
     texts = [part for part in items(content) if isinstance(part, str)]
-    said = content if isinstance(content, str) else "\n".join(texts) or result_text(content)
+    text = content if isinstance(content, str) else "\n".join(texts) or result_text(content)
     # A summary repeats the tool's result under the agent's name.
     is_summary = named == "ToolCallSummaryMessage"
-    yield make_message(said, "tool") if is_summary else make_message(said, role, source)
+    yield make_message(text, "tool") if is_summary else make_message(text, role, source)

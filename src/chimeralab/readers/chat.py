@@ -75,25 +75,25 @@ def parse_message(message: Any, place: str) -> ChatMessage:
     if role in RESULT_ROLES and not content.results:
         failed = fields.get("error")
         error = bool(failed) if "error" in fields or isinstance(failed, dict) else None
-        said = get_path(failed, "message") if not content.text else None
-        result = Result(str_or_none(fields.get("tool_call_id")), said or content.text, error)
+        text = get_path(failed, "message") if not content.text else None
+        result = Result(str_or_none(fields.get("tool_call_id")), text or content.text, error)
         content = content._replace(text=result.text, results=(result,))
     return make_message(content, role, name, model)
 
 
 def make_message(
-    said: Content | str, role: str, name: str | None = None, model: str | None = None
+    body: Content | str, role: str, name: str | None = None, model: str | None = None
 ) -> ChatMessage:
     """Make a message from content or text."""
-    content = Content(said) if isinstance(said, str) else said
+    content = Content(body) if isinstance(body, str) else body
     only_tools = content.tools and not content.text.strip()
     if only_tools and content.results and not content.calls:
         # Anthropic sends tool results as the user; other formats have a role for them.
         content = content._replace(text="\n".join(result.text for result in content.results))
         role, name = "tool", None
-    says = role not in SILENT_ROLES and not only_tools
+    is_spoken = role not in SILENT_ROLES and not only_tools
     calls = tuple(call for _, call in content.calls)
-    return ChatMessage(Turn(content.text, name or role, role, model, says, calls), content)
+    return ChatMessage(Turn(content.text, name or role, role, model, is_spoken, calls), content)
 
 
 def mark_unspoken(message: ChatMessage) -> ChatMessage:
@@ -103,8 +103,8 @@ def mark_unspoken(message: ChatMessage) -> ChatMessage:
 
 def make_result(content: Any, call: str | None = None, error: bool | None = None) -> ChatMessage:
     """Make a message that is only a tool result."""
-    said = result_text(content)
-    return make_message(Content(said, tools=True, results=(Result(call, said, error),)), "tool")
+    text = result_text(content)
+    return make_message(Content(text, tools=True, results=(Result(call, text, error),)), "tool")
 
 
 def parse_messages(
@@ -156,7 +156,7 @@ def parse_content(message: Mapping[str, Any], place: str) -> Content:
             return Content(content, tools, calls)
         case list():
             texts = starmap(_text_of_part, with_places(content, f"{place}.content"))
-            said = "\n".join(text for text in texts if text is not None)
+            text = "\n".join(text for text in texts if text is not None)
             parts = [part for part in content if isinstance(part, dict)]
             used = tuple(parse_call(part) for part in parts if str(part.get("type")) in CALL_PARTS)
             results = tuple(
@@ -168,7 +168,7 @@ def parse_content(message: Mapping[str, Any], place: str) -> Content:
                 for part in parts
                 if str(part.get("type")) in RESULT_PARTS
             )
-            return Content(said, bool(tools or used or results), calls + used, results)
+            return Content(text, bool(tools or used or results), calls + used, results)
         case None:
             # A refusal replaces the content.
             return Content(optional_text(message, "refusal", place) or "", tools, calls)
@@ -283,16 +283,16 @@ class ShareGPT(Reader):
     def _messages(self, entry: Any, place: str) -> Iterator[ChatMessage]:
         fields = as_object(entry, place)
         if "from" in fields:
-            role, said = (
+            role, text = (
                 normalize_role(get_text(fields, "from", place)),
                 get_text(fields, "value", place),
             )
-            results = (Result(None, said, None),) if role in RESULT_ROLES else ()
-            content = Content(said, results=results)
+            results = (Result(None, text, None),) if role in RESULT_ROLES else ()
+            content = Content(text, results=results)
             if role in CALL_ROLES:
                 # A call of the assistant, written as text under its own role.
-                spelled = try_json(said)
-                call = parse_call(spelled) if isinstance(spelled, dict) else (None, Call("", said))
+                spelled = try_json(text)
+                call = parse_call(spelled) if isinstance(spelled, dict) else (None, Call("", text))
                 role, content = "assistant", Content("", tools=True, calls=(call,))
             yield make_message(content, role)
             return
@@ -347,6 +347,6 @@ def _parse_answer(value: Any, place: str, role: str) -> Iterator[ChatMessage]:
         raise Unreadable(f"{place} is {json_type(value)}, not text or a list")
     elif len(pieces := HUMAN.split(value)) > 2:
         sides = zip(pieces[1::2], pieces[2::2], strict=True)
-        yield from (make_message(said.strip(), normalize_role(side)) for side, said in sides)
+        yield from (make_message(text.strip(), normalize_role(side)) for side, text in sides)
     else:
         yield make_message(value, role)

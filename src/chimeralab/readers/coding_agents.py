@@ -65,14 +65,14 @@ class SWEAgent(Reader):
         messages = list(_before_the_steps(fields.get("history")))
         for step, where in with_places(get_list(fields, "trajectory"), "trajectory"):
             given = as_object(step, where)
-            said = optional_text(given, "thought", where) or ""
+            text = optional_text(given, "thought", where) or ""
             action = optional_text(given, "action", where) or ""
-            said = said or ("" if action else optional_text(given, "response", where) or "")
+            text = text or ("" if action else optional_text(given, "response", where) or "")
             observed = given.get("observation")
             result = None if observed is None else result_text(observed)
             name = action.split(maxsplit=1)[0] if action.strip() else ""
             calls = (Call(name, action, result),) if name else ()
-            turn, content = make_message(Content(said, bool(calls)), "assistant")
+            turn, content = make_message(Content(text, bool(calls)), "assistant")
             messages.append(ChatMessage(replace(turn, calls=calls), content))
         info = fields.get("info")
         status = get_id(info, "exit_status") if isinstance(info, dict) else None
@@ -123,14 +123,14 @@ class ATIF(Reader):
 
     def _messages(self, step: Mapping[str, Any], place: str) -> Iterator[ChatMessage]:
         role = normalize_role(get_text(step, "source", place))
-        said = parse_content({"content": step.get("message")}, place).text
+        text = parse_content({"content": step.get("message")}, place).text
         calls = []
         for call in optional_list(step, "tool_calls", place):
             fields = as_object(call, f"{place}.tool_calls")
             name = str(fields.get("function_name") or "")
             calls.append((get_id(fields, "tool_call_id"), Call(name, fields.get("arguments"))))
         model = optional_text(step, "model_name", place)
-        yield make_message(Content(said, bool(calls), tuple(calls)), role, None, model)
+        yield make_message(Content(text, bool(calls), tuple(calls)), role, None, model)
         for result in items(get_path(step, "observation", "results")):
             fields = as_object(result, f"{place}.observation.results")
             yield make_result(fields.get("content"), get_id(fields, "source_call_id"))
@@ -214,14 +214,14 @@ def _action_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMess
         return
     role = "user" if fields.get("source") == "user" else "assistant"
     if action == "system" or action in SAYS:
-        said = first_text(args, "content", "final_thought", "thought", "message")
-        said = said or optional_text(fields, "message", place) or ""
-        yield make_message(said, "system" if action == "system" else role)
+        text = first_text(args, "content", "final_thought", "thought", "message")
+        text = text or optional_text(fields, "message", place) or ""
+        yield make_message(text, "system" if action == "system" else role)
         return
     given = {key: value for key, value in args.items() if key != "thought"}
     call = (str(fields.get("id")), Call(action, given))
-    said = str_or_none(args.get("thought")) or ""
-    yield make_message(Content(said, tools=True, calls=(call,)), role)
+    text = str_or_none(args.get("thought")) or ""
+    yield make_message(Content(text, tools=True, calls=(call,)), role)
 
 
 def _sdk_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMessage]:
@@ -233,7 +233,7 @@ def _sdk_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMessage
     elif kind == "MessageEvent":
         yield parse_message(fields.get("llm_message"), f"{place}.llm_message")
     elif kind == "ActionEvent":
-        said = parse_content({"content": fields.get("thought") or ""}, place).text
+        text = parse_content({"content": fields.get("thought") or ""}, place).text
         called = fields.get("tool_call")
         inner, call = parse_call(called if isinstance(called, dict) else {})
         name = call.name or str(fields.get("tool_name") or "")
@@ -244,7 +244,7 @@ def _sdk_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMessage
             yield make_message(ending, "assistant")
             return
         at = inner if named is None else named
-        yield make_message(Content(said, True, ((at, Call(name, arguments)),)), "assistant")
+        yield make_message(Content(text, True, ((at, Call(name, arguments)),)), "assistant")
     elif kind in ("ObservationEvent", "AgentErrorEvent", "UserRejectObservation"):
         if fields.get("tool_name") == "finish":
             return  # it repeats the agent's message

@@ -37,20 +37,20 @@ class DataFrame(Protocol):
     def shape(self) -> tuple[int, int]: ...
 
 
-def is_frame(held: Any) -> TypeGuard[DataFrame]:
-    return all(hasattr(held, name) for name in ("to_dict", "shape", "columns"))
+def is_frame(value: Any) -> TypeGuard[DataFrame]:
+    return all(hasattr(value, name) for name in ("to_dict", "shape", "columns"))
 
 
-def parse_conversation(held: Any, name: str = "conversation") -> Trajectory:
+def parse_conversation(value: Any, name: str = "conversation") -> Trajectory:
     """Parse one conversation; anything else is an `InputError`.
 
     >>> talk = parse_conversation([{"role": "user", "content": "Hi"}])
     >>> talk.turns[0].text, talk.turns[0].speaker
     ('Hi', 'user')
     """
-    if isinstance(held, Trajectory):
-        return held
-    items = _items(held)
+    if isinstance(value, Trajectory):
+        return value
+    items = _items(value)
     if all(isinstance(item, str) for item in items):
         return Trajectory(name, tuple(map(Turn, items)))
     if all(isinstance(item, Turn) for item in items):
@@ -74,9 +74,9 @@ def parse_frame(frame: DataFrame) -> Iterator[Trajectory]:
     """Parse the conversations of a DataFrame: a conversation, a turn or a text per row."""
     names = list(map(str, frame.columns))
     columns = guess_columns(dict.fromkeys(names))
-    held: Any = frame
-    of_polars = hasattr(held, "iter_rows")
-    cells = held.iter_rows() if of_polars else held.itertuples(index=False, name=None)
+    value: Any = frame
+    of_polars = hasattr(value, "iter_rows")
+    cells = value.iter_rows() if of_polars else value.itertuples(index=False, name=None)
     rows = [
         {name: _plain(name, cell) for name, cell in zip(names, row, strict=True)} for row in cells
     ]
@@ -100,15 +100,15 @@ def parse_frame(frame: DataFrame) -> Iterator[Trajectory]:
         raise InputError(f"row {error.line} of the DataFrame: {error.reason}") from None
 
 
-def parse_any_message(held: Any) -> ChatMessage:
+def parse_any_message(value: Any) -> ChatMessage:
     """Parse one message: a text, a `Turn`, or a message as a dict or object."""
-    if isinstance(held, str):
-        return ChatMessage(Turn(held), Content(held))
-    if isinstance(held, Turn):
-        calls = tuple((None, call) for call in check_turn(held).calls)
-        return ChatMessage(held, Content(held.text, bool(calls), calls))
+    if isinstance(value, str):
+        return ChatMessage(Turn(value), Content(value))
+    if isinstance(value, Turn):
+        calls = tuple((None, call) for call in check_turn(value).calls)
+        return ChatMessage(value, Content(value.text, bool(calls), calls))
     try:
-        fields = _fields(held, None)
+        fields = _fields(value, None)
         return (langchain_message if is_langchain(fields) else parse_message)(fields, "message")
     except Unreadable as error:
         raise InputError(f"this message can't be read: {error}") from None
@@ -123,30 +123,30 @@ def check_turn(turn: Turn) -> Turn:
     return turn
 
 
-def _items(held: Any) -> list[Any]:
+def _items(value: Any) -> list[Any]:
     """List the items of a list, iterator, column or array; reject anything else."""
     texts = str | bytes | bytearray | memoryview
-    listed = getattr(held, "tolist", None) or getattr(held, "to_list", None)
-    if callable(listed) and not is_frame(held):
-        held = listed()
-    is_list = isinstance(held, Sequence) and not isinstance(held, texts)
-    is_iterator = isinstance(held, Iterator) and not isinstance(held, io.IOBase)
+    listed = getattr(value, "tolist", None) or getattr(value, "to_list", None)
+    if callable(listed) and not is_frame(value):
+        value = listed()
+    is_list = isinstance(value, Sequence) and not isinstance(value, texts)
+    is_iterator = isinstance(value, Iterator) and not isinstance(value, io.IOBase)
     if not is_list and not is_iterator:
-        _reject(held)
-    return list(held)
+        _reject(value)
+    return list(value)
 
 
-def _reject(held: Any) -> NoReturn:
-    what = _kind(held)
-    if isinstance(held, str | PurePath | io.IOBase):
+def _reject(value: Any) -> NoReturn:
+    what = _kind(value)
+    if isinstance(value, str | PurePath | io.IOBase):
         raise InputError(
             f"{what} is not a conversation; pass a list of texts, or read a log with detect_file"
         )
-    if isinstance(held, Mapping):
-        inner = next((key for key in WHOLE if isinstance(held.get(key), list)), None)
+    if isinstance(value, Mapping):
+        inner = next((key for key in WHOLE if isinstance(value.get(key), list)), None)
         hint = f"; pass its {inner!r}" if inner else f"; detect takes {ACCEPTED}"
         raise InputError(f"{what} is not a conversation{hint}")
-    if hasattr(held, "collect") and hasattr(type(held), "columns"):
+    if hasattr(value, "collect") and hasattr(type(value), "columns"):
         raise InputError(f"{what} is lazy; call its collect() first")
     raise InputError(f"{what} is not a conversation; detect takes {ACCEPTED}")
 
@@ -168,8 +168,8 @@ def _fields(item: Any, number: int | None) -> dict[str, Any]:
     )
 
 
-def _kind(held: Any) -> str:
-    name = type(held).__name__
+def _kind(value: Any) -> str:
+    name = type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 

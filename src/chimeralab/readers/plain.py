@@ -90,9 +90,9 @@ def _turn(turn: Any, place: str) -> Turn:
     if turn.get("calls"):
         made = enumerate(get_list(turn, "calls", place))
         calls = tuple(_call(call, f"{place}.calls[{n}]") for n, call in made)
-    said = "" if calls and "text" not in turn else get_text(turn, "text", place)
+    text = "" if calls and "text" not in turn else get_text(turn, "text", place)
     # A message that only calls tools is a step, but not spoken.
-    return Turn(said, speaker, role, model, spoken and (bool(said.strip()) or not calls), calls)
+    return Turn(text, speaker, role, model, spoken and (bool(text.strip()) or not calls), calls)
 
 
 def _call(call: Any, place: str) -> Call:

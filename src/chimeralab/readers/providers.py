@@ -88,10 +88,10 @@ class Responses(Reader):
 def _is_item(item: Any) -> bool:
     if not isinstance(item, dict) or not isinstance(item.get("type"), str):
         return False
-    named = item["type"]
-    if named == "message":
+    kind = item["type"]
+    if kind == "message":
         return "role" in item and "content" in item
-    return named == THOUGHT or (named.endswith((CALL, OUTPUT)) and "role" not in item)
+    return kind == THOUGHT or (kind.endswith((CALL, OUTPUT)) and "role" not in item)
 
 
 def items_of_responses(items: list[Any], place: str) -> list[ChatMessage]:
@@ -102,17 +102,17 @@ def items_of_responses(items: list[Any], place: str) -> list[ChatMessage]:
 def item_message(item: Any, place: str) -> ChatMessage | None:
     """Parse an item; None for reasoning and other notes."""
     fields = as_object(item, place)
-    named = optional_text(fields, "type", place) or "message"
-    if named == "message":
+    kind = optional_text(fields, "type", place) or "message"
+    if kind == "message":
         return parse_message(fields, place)
     call = first_text(fields, "call_id", "id")
     given = first_present(fields, "output", "outputs", "results", "result")
     failed = fields.get("status") == "failed" or bool(fields.get("error"))
-    if named.endswith(OUTPUT):
+    if kind.endswith(OUTPUT):
         return make_result(given, call, failed or None)
-    if not named.endswith(CALL):
+    if not kind.endswith(CALL):
         return None
-    name = fields.get("name") if isinstance(fields.get("name"), str) else named.removesuffix(CALL)
+    name = fields.get("name") if isinstance(fields.get("name"), str) else kind.removesuffix(CALL)
     arguments = first_present(fields, *ARGUMENTS)
     # Tools that the provider runs have their result in the call item.
     given = given if given is not None else fields.get("error")
@@ -191,8 +191,8 @@ def _parse_parts(role: str, fields: Mapping[str, Any], place: str) -> ChatMessag
         given = {"text": part} if isinstance(part, str) else as_object(part, where)
         if given.get("thought") is True:
             continue
-        if (said := optional_text(given, "text", where)) is not None:
-            texts.append(said)
+        if (text := optional_text(given, "text", where)) is not None:
+            texts.append(text)
         call = given.get("functionCall", given.get("function_call"))
         if isinstance(call, dict):
             calls.append((get_id(call, "id"), Call(str(call.get("name")), call.get("args"))))
@@ -261,10 +261,10 @@ def _chatgpt_message(message: Any, place: str) -> ChatMessage | None:
     role = get_text(as_object(fields.get("author"), f"{place}.author"), "role", f"{place}.author")
     if hidden or content.get("content_type") in CHATGPT_ASIDES:
         return None
-    said = [part for part in items(content.get("parts")) if isinstance(part, str)]
+    text = [part for part in items(content.get("parts")) if isinstance(part, str)]
     if isinstance(content.get("text"), str):
-        said.append(content["text"])
-    whole = "\n".join(said)
+        text.append(content["text"])
+    whole = "\n".join(text)
     recipient = fields.get("recipient")
     if role == "tool":
         return make_result(whole)

@@ -81,22 +81,22 @@ class ClaudeCode(Reader):
         self._lines: list[SessionLine] = []
 
     def matches(self, value: Any) -> bool:
-        named = get_path(value, "type")
-        return isinstance(named, str) and (named in NOTES or any(key in value for key in LINKS))
+        kind = get_path(value, "type")
+        return isinstance(kind, str) and (kind in NOTES or any(key in value for key in LINKS))
 
     def says_something(self, value: Any) -> bool:
         return value["type"] in TALK
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = as_object(value, "the line")
-        says = fields.get("type") in TALK
-        message = as_object(fields.get("message"), "message") if says else {}
+        has_message = fields.get("type") in TALK
+        message = as_object(fields.get("message"), "message") if has_message else {}
         model = optional_text(message, "model", "message")
         role = optional_text(message, "role", "message") or str(fields.get("type"))
-        content = parse_content(message, "message") if says else None
+        content = parse_content(message, "message") if has_message else None
         part_of = optional_text(message, "id", "message")
         uuid = optional_text(fields, "uuid")
-        if uuid is None and not says:
+        if uuid is None and not has_message:
             return iter(())  # a note outside the tree
         parent = optional_text(fields, "parentUuid") or optional_text(fields, "logicalParentUuid")
         session = optional_text(fields, "sessionId") or optional_text(fields, "session_id")
@@ -257,26 +257,26 @@ class Codex(Reader):
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = as_object(value, "the line")
-        named = get_text(fields, "type")
+        kind = get_text(fields, "type")
         if "payload" in fields:
-            self._line(named, as_object(fields["payload"], "payload"))
-        elif named == "thread.started":
+            self._line(kind, as_object(fields["payload"], "payload"))
+        elif kind == "thread.started":
             self._about["session"] = get_id(fields, "thread_id")
-        elif named in ("turn.started", "turn.completed", "turn.failed"):
-            self._open = named == "turn.started"
-        elif named == "item.completed":
+        elif kind in ("turn.started", "turn.completed", "turn.failed"):
+            self._open = kind == "turn.started"
+        elif kind == "item.completed":
             message = _exec_message(as_object(fields.get("item"), "item"))
             self._messages += [message] if message else []
         return iter(())
 
-    def _line(self, named: str, payload: Mapping[str, Any]) -> None:
-        if named == "session_meta":
+    def _line(self, kind: str, payload: Mapping[str, Any]) -> None:
+        if kind == "session_meta":
             self._about["session"] = get_id(payload, "id")
-        elif named == "turn_context":
+        elif kind == "turn_context":
             self._about["model"] = optional_text(payload, "model", "payload")
-        elif named == "event_msg" and payload.get("type") in CODEX_TASKS:
+        elif kind == "event_msg" and payload.get("type") in CODEX_TASKS:
             self._open = payload["type"] == "task_started"
-        elif named == "response_item" and (
+        elif kind == "response_item" and (
             message := item_message(_strip_wrapper(payload), "payload")
         ):
             aside = message.turn.text.startswith(CODEX_ASIDES)
@@ -285,8 +285,8 @@ class Codex(Reader):
     def finish(self, place: Place) -> Iterator[Trajectory]:
         if self._messages:
             name = self._about.get("session") or place.stem
-            about, messages = self._about, self._messages
-            yield make_trajectory(place, name, messages, about, unfinished=self._open)
+            header, messages = self._about, self._messages
+            yield make_trajectory(place, name, messages, header, unfinished=self._open)
 
 
 # The header above a command's output, which differs between equal runs (wall time, chunk id).
@@ -301,10 +301,10 @@ def _strip_wrapper(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     output = payload.get("output")
     if not isinstance(output, str):
         return payload
-    if about := CODEX_ABOUT.match(output):
-        code = EXIT_CODE.search(about[0])
+    if header := CODEX_ABOUT.match(output):
+        code = EXIT_CODE.search(header[0])
         failed = code is not None and code[1] != "0"
-        return {**payload, "output": output[about.end() :], "error": failed}
+        return {**payload, "output": output[header.end() :], "error": failed}
     inner = try_json(output)
     if isinstance(inner, dict) and isinstance(inner.get("metadata"), dict) and "output" in inner:
         failed = inner["metadata"].get("exit_code") not in (None, 0)
@@ -313,15 +313,15 @@ def _strip_wrapper(payload: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _exec_message(item: Mapping[str, Any]) -> ChatMessage | None:
-    named = item.get("type") or item.get("item_type")
-    if named in ("agent_message", "assistant_message", "user_message"):
-        role = "user" if named == "user_message" else "assistant"
+    kind = item.get("type") or item.get("item_type")
+    if kind in ("agent_message", "assistant_message", "user_message"):
+        role = "user" if kind == "user_message" else "assistant"
         return make_message(get_text(item, "text", "item"), role)
-    if named in CODEX_CALLS:
+    if kind in CODEX_CALLS:
         asked = first_present(item, "command", "arguments", "changes", "query")
         given = item.get("aggregated_output") or item.get("result") or item.get("error") or None
         failed = item.get("status") == "failed" or item.get("exit_code") not in (None, 0)
-        name = str(item.get("tool") or named)
+        name = str(item.get("tool") or kind)
         call = Call(name, asked, None if given is None else result_text(given), failed or None)
         turn = Turn("", "assistant", "assistant", spoken=False, calls=(call,))
         return ChatMessage(turn, Content("", tools=True))
@@ -412,26 +412,26 @@ def _cli_session(listed: Iterable[Any], session: Mapping[str, Any], place: Place
 
 def _cli_messages(message: Any, place: str) -> Iterator[ChatMessage]:
     fields = as_object(message, place)
-    named = get_text(fields, "type", place)
-    if named not in ("user", "gemini"):
+    kind = get_text(fields, "type", place)
+    if kind not in ("user", "gemini"):
         return
-    role = "user" if named == "user" else "assistant"
+    role = "user" if kind == "user" else "assistant"
     content = fields.get("content")
     parts = content if isinstance(content, list) else [content or ""]
-    said = gemini_message({"role": role, "parts": parts}, f"{place}.content")
+    text = gemini_message({"role": role, "parts": parts}, f"{place}.content")
     model = optional_text(fields, "model", place)
     calls = [
         _cli_call(as_object(each, f"{place}.toolCalls"), f"{place}.toolCalls")
         for each in optional_list(fields, "toolCalls", place)
     ]
-    if said.content.results:
-        results = tuple(r._replace(text=_without_process(r.text)) for r in said.content.results)
+    if text.content.results:
+        results = tuple(r._replace(text=_without_process(r.text)) for r in text.content.results)
         yield make_message(Content("", tools=True, results=results), "tool")
     elif calls:
-        turn, content = make_message(Content(said.turn.text, tools=True), role, None, model)
+        turn, content = make_message(Content(text.turn.text, tools=True), role, None, model)
         yield ChatMessage(replace(turn, calls=tuple(calls)), content)
     else:
-        found = make_message(said.content, role, None, model)
+        found = make_message(text.content, role, None, model)
         aside = role == "user" and found.turn.text.startswith(GEMINI_ASIDE)
         yield mark_unspoken(found) if aside else found
 

@@ -84,12 +84,12 @@ def _row_groups(stream: BinaryIO, size: int, chosen: type[Reader] | None) -> lis
         groups = [table.metadata.row_group(n) for n in range(table.num_row_groups)]
         for batch in islice(table.iter_batches(1), 1):
             _Standalone(chosen).of(batch.to_pylist()[0])
-    shares, start, row, rows, held = [], 0, 1, 0, 0
+    shares, start, row, rows, size_so_far = [], 0, 1, 0, 0
     for number, group in enumerate(groups, 1):
-        held, rows = held + group.total_byte_size, rows + group.num_rows
-        if held >= size or number == len(groups):
+        size_so_far, rows = size_so_far + group.total_byte_size, rows + group.num_rows
+        if size_so_far >= size or number == len(groups):
             shares.append(Share(start, number, row))
-            start, row, rows, held = number, row + rows, 0, 0
+            start, row, rows, size_so_far = number, row + rows, 0, 0
     return shares
 
 

@@ -70,8 +70,8 @@ class RowPerTurn(Reader):
         found = self.columns or guess_columns(value)
         if self.columns:
             return found["text"] in value
-        said = value.get(found.get("text", ""))
-        return "speaker" in found and "text" in found and isinstance(said, str | list | None)
+        text = value.get(found.get("text", ""))
+        return "speaker" in found and "text" in found and isinstance(text, str | list | None)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         row = as_object(value, "the row")
@@ -112,16 +112,16 @@ def guess_columns(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _row_message(row: Mapping[str, Any], found: Mapping[str, str]) -> ChatMessage:
-    speaker, said = row.get(found.get("speaker", "")), row.get(found["text"])
+    speaker, text = row.get(found.get("speaker", "")), row.get(found["text"])
     if found.get("speaker") == "role" and found["text"] == "content":
         return parse_message(row, "the row")
     if not isinstance(speaker, str | int | None):
         raise Unreadable(f"{found['speaker']} is {json_type(speaker)}, not a name")
-    if not isinstance(said, str | None):
-        raise Unreadable(f"{found['text']} is {json_type(said)}, not text")
+    if not isinstance(text, str | None):
+        raise Unreadable(f"{found['text']} is {json_type(text)}, not text")
     name = None if speaker is None else str(speaker)
     aloud = normalize_role(name or "") not in SILENT_ROLES
-    return ChatMessage(Turn(said or "", name, spoken=aloud), Content(said or ""))
+    return ChatMessage(Turn(text or "", name, spoken=aloud), Content(text or ""))
 
 
 def _number(value: Any) -> float | None:
@@ -253,8 +253,8 @@ def parse_transcript(text: str) -> tuple[Turn, ...] | None:
     if len(turns) < 2 or len(names) < 2:
         return None
     return tuple(
-        Turn("\n".join(said).strip(), name, spoken=normalize_role(name) not in SILENT_ROLES)
-        for name, said in turns
+        Turn("\n".join(text).strip(), name, spoken=normalize_role(name) not in SILENT_ROLES)
+        for name, text in turns
     )
 
 

@@ -295,6 +295,6 @@ class OpenAITraces(SpanReader):
             return
         outputs = data.get("output", data.get("response"))
         trace = get_id(fields, "trace_id") or place.stem
-        said = {"input": data.get("input"), "output": outputs, "model": data.get("model")}
+        text = {"input": data.get("input"), "output": outputs, "model": data.get("model")}
         times = {"timestamp": fields.get("started_at"), "ended_at": fields.get("ended_at")}
-        yield _generation(said | times, trace, False)
+        yield _generation(text | times, trace, False)
