@@ -33,7 +33,7 @@ _INCOMPLETE = """
     SELECT condition, coalesce(outcome, 'not finished') AS reason, count(*) AS n
     FROM trajectories c WHERE coalesce(outcome, '') != 'completed'
     AND EXISTS (SELECT 1 FROM attempts a WHERE a.trajectory = c.id)
-    GROUP BY condition, reason ORDER BY min(c.position)
+    GROUP BY 1, 2 ORDER BY min(c.position)  -- `reason` is also a column
 """
 
 
