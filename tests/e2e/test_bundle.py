@@ -313,7 +313,7 @@ def test_what_is_not_a_bundle_of_this_study_is_never_replaced(
     others = tmp_path / "others"
     others.mkdir()
     (others / "thesis.tex").write_text("All my work.")
-    with pytest.raises(InputError, match="not empty and not a bundle"):
+    with pytest.raises(InputError, match="neither empty nor a bundle"):
         write_bundle(decided, others)
     assert (others / "thesis.tex").read_text() == "All my work."
     (bundle / "notes.txt").write_text("mine")
@@ -363,7 +363,7 @@ def test_unfinished_study_is_rejected_in_one_sentence(
     ran = chimera("export", decided.path, "--format", "bundle", "--out", tmp_path / "b")
     assert (ran.code, "3 finished conversations have no verdict yet" in ran.err) == (2, True)
     ran = chimera("run", bundle, "--no-watch")
-    assert (ran.code, "work on the study that it was made from" in ran.err) == (2, True)
+    assert (ran.code, "use the study it was made from" in ran.err) == (2, True)
 
 
 def crate_of(folder: Path) -> dict[str, Any]:

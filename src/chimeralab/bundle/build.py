@@ -9,12 +9,14 @@ from pathlib import Path
 from posixpath import normpath
 from typing import Any, NamedTuple
 
-from chimeralab.bundle.crate import CITATION, CRATE, crate
 from chimeralab.bundle.documents import (
     BLANK,
+    CITATION,
+    CRATE,
     PROMPTS,
     citation,
     codebook,
+    crate,
     datasheet,
     preregistration,
     readme,

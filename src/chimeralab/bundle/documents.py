@@ -1,13 +1,18 @@
 """The documents of a bundle, rendered from templates."""
 
 import json
+import re
 import tomllib
 from functools import cache, partial
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 
+from chimeralab.bundle.manifest import MANIFEST, hashes_of
+from chimeralab.core.files import read_text
 from chimeralab.core.numbers import plural
 from chimeralab.core.schema import json_text
 from chimeralab.core.tables import Columns
@@ -20,6 +25,8 @@ from chimeralab.study.lock import resolve
 from chimeralab.version import __version__
 
 BLANK = "TO FILL IN"
+CITATION, CRATE = "CITATION.cff", "ro-crate-metadata.json"
+_KEY = re.compile(r"^(?P<dash>  - )?(?P<indent> *)(?P<key>[a-z-]+): *(?P<value>[^#]*?) *(#.*)?$")
 PROMPTS: Columns = {"id": str, "bucket": str, "text": str}
 _DAYS = """
     SELECT {what}(day) FROM (
@@ -61,7 +68,7 @@ def readme(study: Study) -> str:
     """A list of the files; figures and tables of the report are listed as folders."""
     written = [p.relative_to(study.path).as_posix() for p in study.path.rglob("*") if p.is_file()]
     folders = ("report/figures/", "report/tables/")
-    later = ("README.md", "ro-crate-metadata.json", "manifest-sha256.txt")
+    later = ("README.md", CRATE, MANIFEST)
     names = {next((f for f in folders if name.startswith(f)), name) for name in written}
     order = {name: place for place, name in enumerate(_load_toml("files.toml"))}
     listed = sorted({*names, *later}, key=lambda name: (order.get(name, len(order) / 2), name))
@@ -92,6 +99,64 @@ def versions(study: Study) -> str:
         "outside_code_sha256": known["outside_code"],
     }
     return json_text(found, indent=1) + "\n"
+
+
+def crate(study: Study) -> str:
+    """The content of a bundle as RO-Crate metadata; the manifest is written later."""
+    folder, types = study.path, _load_toml("media_types.toml")
+    credited, licence, doi = read_credits(read_text(folder / CITATION))
+    authors = [
+        {
+            "id": each.get("orcid", f"#author-{place}"),
+            "name": each.get("name")
+            or " ".join(filter(None, (each.get("given-names"), each.get("family-names")))),
+            "affiliation": each.get("affiliation"),
+        }
+        for place, each in enumerate(credited, start=1)
+    ]
+    entries = [
+        {
+            "id": quote(name),
+            "name": name,
+            "type": types.get(Path(name).suffix, "application/octet-stream"),
+            "size": (folder / name).stat().st_size,
+        }
+        for name in hashes_of(folder)
+        if name != CRATE
+    ]
+    text = _render(
+        study,
+        "bundle/crate.json",
+        files=entries,
+        describe=describe,
+        authors=authors,
+        licence=licence,
+        licence_url=f"https://spdx.org/licenses/{licence}",
+        doi=doi,
+    )
+    return json.dumps(json.loads(text), indent=1) + "\n"
+
+
+def read_credits(text: str) -> tuple[list[dict[str, str]], str | None, str | None]:
+    """Read authors, licence and DOI from a citation file; open fields are left out.
+
+    >>> read_credits("authors:\\n  - family-names: Doe\\n    given-names: Ann\\nlicense: CC0-1.0")
+    ([{'family-names': 'Doe', 'given-names': 'Ann'}], 'CC0-1.0', None)
+    """
+    block, authors, top = "", list[dict[str, str]](), dict[str, str]()
+    for line in text.splitlines():
+        found = _KEY.match(line)
+        if not found:
+            continue
+        key, value = found["key"], found["value"].strip("\"'")
+        if not found["dash"] and not found["indent"]:
+            block, top[key] = key, value
+        elif block == "authors":
+            if found["dash"]:
+                authors.append({})
+            if authors and value and BLANK not in value:
+                authors[-1][key] = value
+    return list(filter(None, authors)), top.get("license"), top.get("doi")
 
 
 def meaning(table: str, column: str) -> str:
