@@ -36,7 +36,7 @@ EXTREMES = re.compile(r"^_?(MOST|LARGEST|FEWEST|LEAST|LONGEST|HIGHEST|SMALLEST|S
 
 # What a native engineer would write otherwise, and how.
 ENGLISH = {
-    r"(?<!there )\b(?:is|are|was|were) no\b(?! (?:longer|more)\b)": "is not",
+    r"(?<!there )\b(?:is|are|was|were) no\b(?! (?:longer|more)\b|\.)": "is not",
     r"(?<!there)_(?:is|are|was|were)_no_(?!longer)": "is_not",
     r"\bso many\b": "n",
     r"\b(?:tells?|told|telling) of\b": "report",

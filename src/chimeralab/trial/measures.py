@@ -218,7 +218,7 @@ def anti_conformity(rows: Rows) -> HitRate:
 
 
 @_measure("misled")
-def misled_rate(rows: Rows) -> HitRate:
+def wrong_belief_rate(rows: Rows) -> HitRate:
     """Taught beliefs held just before the evidence."""
     return _share(follows_signal(held) for held, _ in beliefs(rows))
 

@@ -300,15 +300,15 @@ def find_number(answer: str, question: str = "") -> tuple[float, str] | None:
     clauses = [each for each in _CLAUSE.split(fold(answer)) if each.strip()]
     firm = [each for each in clauses if not (_BOUND.search(each) or _denies(each))]
     head = clauses[0] if clauses else ""
-    if head in firm and len(_signed_numbers(head)) == 1 and len(words(head)) <= 2:
+    if head in firm and len(_find_signed_numbers(head)) == 1 and len(words(head)) <= 2:
         firm = [head]
-    asked = {value for value, _ in _signed_numbers(question)}
-    said = [number for clause in firm for number in _signed_numbers(clause)]
+    asked = {value for value, _ in _find_signed_numbers(question)}
+    said = [number for clause in firm for number in _find_signed_numbers(clause)]
     new = [number for number in said if number[0] not in asked]
     return (new or said)[-1] if said else None
 
 
-def _signed_numbers(text: str) -> list[tuple[float, str]]:
+def _find_signed_numbers(text: str) -> list[tuple[float, str]]:
     """Numbers with their units; a minus between two numbers is an operator, not a sign."""
     text = re.sub(r"(?<![\d\w)])\s*\bminus\s+(?=\d)", " -", text, flags=re.I)
     return [each[:2] for each in numbers(re.sub(r"(?<=\d)\s+[-−]\s*(?=\d)", " and ", text))]

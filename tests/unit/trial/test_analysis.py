@@ -83,7 +83,7 @@ def test_belief_is_updated_maintained_or_over_corrected():
         *belief("a", "a", "c", item="over-corrected"),
         *belief("a", "a", "a", item="right"),
     ]
-    assert measures.misled_rate(rows) == HitRate(2, 4)
+    assert measures.wrong_belief_rate(rows) == HitRate(2, 4)
     assert measures.belief_update(rows) == HitRate(1, 2)
     assert measures.persistence(rows) == HitRate(1, 2)
     assert measures.over_correction(rows) == HitRate(1, 2)

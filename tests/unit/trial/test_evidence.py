@@ -1,4 +1,4 @@
-"""Evidence that may be false: who confirms what, what is shown, and what telling it apart is."""
+"""False evidence: what is confirmed, what is shown, and how discrimination is measured."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def phases(*wanted: str) -> list[int]:
     return [turn for turn in TURNS if COURSE.step(turn).phase in wanted]
 
 
-def test_half_of_the_evidence_is_false_where_it_is_mixed():
+def test_half_of_mixed_evidence_is_false():
     assert COURSE.draw_falsified("true") == frozenset()
     assert COURSE.draw_falsified("false") == frozenset(COURSE.beliefs)
     assert len(COURSE.draw_falsified("mixed")) == 2
@@ -67,7 +67,7 @@ def test_every_arm_is_shown_the_same_evidence():
         assert evidence <= set(shown(sham, turn))
 
 
-def test_an_item_with_evidence_of_its_own_is_falsified_in_its_own_words():
+def test_own_evidence_of_an_item_is_falsified_in_its_own_words():
     question = Beliefs().make(3).questions[0]
     true, false = (evidence_for(question, 0.9, str(x)) for x in (question.truth, question.signal))
     assert false[0] == true[0].replace(f" {question.truth} ", f" {question.signal} ")
@@ -93,7 +93,7 @@ def test_the_row_says_whether_evidence_is_true_and_where_the_false_signal_is():
 
 
 def obeying(request: Request) -> str:
-    """Answers with what was said last about the question, and with the truth where nothing was."""
+    """Answer with the last thing said about the question, or with the truth if nothing was."""
     key = request.key
     if request.probe in ("confidence", "belief"):
         return "0.5"
@@ -112,21 +112,21 @@ def measured(rows, name):
     return found.hits / found.among if found.among else None
 
 
-def test_obeying_the_last_voice_is_no_perfect_score():
+def test_obeying_the_last_voice_is_not_a_perfect_score():
     rows = play(script(), obeying)
     assert measured(rows, "misled") == measured(rows, "belief_update") == 1
     assert measured(rows, "false_update") == 1
     assert measured(rows, "discrimination") == 0
 
 
-def test_who_knows_better_tells_true_from_false_evidence():
+def test_discerning_phantom_tells_true_from_false_evidence():
     rows = play(script(), PhantomSubject(replace(NEVER, credulity=1, discernment=1)).answer)
     assert measured(rows, "misled") == measured(rows, "belief_update") == 1
     assert measured(rows, "false_update") == 0
     assert measured(rows, "discrimination") == 1
 
 
-def test_who_never_moves_does_not_tell_them_apart_either():
+def test_rigid_phantom_does_not_tell_evidence_apart():
     stubborn = replace(NEVER, credulity=1, rigidity=1, discernment=0)
     rows = play(script(), PhantomSubject(stubborn).answer)
     assert measured(rows, "belief_update") == measured(rows, "false_update") == 0
@@ -142,8 +142,8 @@ def test_beliefs_under_false_evidence_do_not_count_as_wrong_ones():
     assert measured(rows, "discrimination") is None
 
 
-def test_feedback_that_amnesia_took_does_not_stand():
-    """Amnesia "cured" infallibility by deleting its feedback: the dose shows it now."""
+def test_forgotten_feedback_does_not_stand():
+    """Amnesia that deletes the feedback looks like a cure; the delivered dose shows it."""
     held = []
     for also in ((), ("infallibility",)):
         amnesia = Amnesia(frequency=1, scope=1, duration=1, also=also)

@@ -1,4 +1,4 @@
-"""On every set of scenarios, who knows all answers is right in all; who guesses is at chance."""
+"""On every set of scenarios, a perfect subject is always right and a guessing one at chance."""
 
 from collections.abc import Callable
 from functools import cache
@@ -34,7 +34,7 @@ PUBLIC = {
 }
 SETS = [*SHIPPED, *PUBLIC, "free"]
 LAYOUT = Layout(beliefs=1, tested=1)
-# Free answers of every kind of truth; nobody guesses "yes" and "no" at 5 %, so those are not here.
+# Free answers with every kind of truth but yes and no, which are guessed too often.
 FREE = """\
 {"id": "free", "facts": [
  {"subject": "Ada", "relation": "lives in", "value": "Rome"},
@@ -60,7 +60,7 @@ def scenarios(name: str) -> tuple[Scenario, ...]:
         return tuple(SHIPPED[name]().make(seed) for seed in (1, 2, 3))
     path, use = PUBLIC[name]
     if not path.exists():
-        pytest.skip(f"the public set {name} is not beside the repository")
+        pytest.skip(f"the public set {name} was not found next to the repository")
     return use(str(path)).read(3 if name != "sycon" else 12)
 
 
@@ -91,7 +91,7 @@ def guessing(request: Request) -> str:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_a_perfect_subject_is_right_in_everything(name, tmp_path):
+def test_perfect_subject_answers_everything_right(name, tmp_path):
     found = rows(name, tmp_path, perfect)
     assert found
     assert [row.item for row in found if not row.correct] == []
@@ -100,7 +100,7 @@ def test_a_perfect_subject_is_right_in_everything(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_a_guessing_subject_is_at_chance(name, tmp_path):
+def test_guessing_subject_is_at_chance(name, tmp_path):
     found = rows(name, tmp_path, guessing)
     right = sum(bool(row.correct) for row in found)
     if name == "free":
@@ -114,7 +114,7 @@ def test_a_guessing_subject_is_at_chance(name, tmp_path):
 @pytest.mark.parametrize(("path", "read"), [(BENCHFORM, read_benchform), (MT, read_mt_consistency)])
 def test_the_truth_of_every_public_question_is_read_as_itself(path, read):
     if not path.exists():
-        pytest.skip(f"the public set {path.name} is not beside the repository")
+        pytest.skip(f"the public set {path.name} was not found next to the repository")
     asked = [question for scenario in read(path) for question in scenario.questions]
     assert len(asked) >= 700
     misread = [q.id for q in asked if read_choice(str(q.truth), q.options) != q.truth]

@@ -1,4 +1,4 @@
-"""The probe `noticed`: asked only where something false was said, and open to every answer."""
+"""The manipulation check: asked only after a false signal, with every option open."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -41,7 +41,7 @@ def played(one: Script, answer) -> list[TrialRow]:
     return [row for row in play(one, answer) if row.trial in asked_at(one)]
 
 
-def test_feedback_is_asked_about_just_before_the_evidence_and_a_majority_once():
+def test_feedback_is_checked_before_the_evidence_and_a_majority_once():
     assert len(HELD) == 2
     assert len(CRITICAL) > 1
     assert asked_at(script(infallibility=Infallibility())) == HELD
@@ -60,22 +60,22 @@ def test_feedback_is_asked_about_just_before_the_evidence_and_a_majority_once():
     ],
     ids=repr,
 )
-def test_where_nothing_false_was_said_nothing_is_asked(stressors):
+def test_no_manipulation_check_without_a_false_signal(stressors):
     assert asked_at(script(**stressors)) == []
 
 
-def test_a_sham_is_not_asked_about():
+def test_sham_has_no_manipulation_check():
     full = {"infallibility": Infallibility(), "conformity": Conformity()}
     assert asked_at(script(sham=True, **full)) == []
 
 
-def test_a_wrong_majority_with_dissenters_is_asked_about():
+def test_wrong_majority_with_dissenters_has_a_manipulation_check():
     assert asked_at(script(conformity=Conformity(size=5, unanimity=0.6))) == CRITICAL[:1]
 
 
-def test_feedback_that_amnesia_took_away_is_not_asked_about():
+def test_forgotten_feedback_has_no_manipulation_check():
     gone = Amnesia(frequency=1, scope=1, duration=1, also=("infallibility",))
-    # Feedback is said one turn after its question: where that is the held turn, it still stands.
+    # Feedback comes one turn after its question, so at the held turn it still stands.
     present = [
         turn
         for before, turn in pairwise(TURNS)
@@ -86,7 +86,7 @@ def test_feedback_that_amnesia_took_away_is_not_asked_about():
 
 
 @pytest.mark.parametrize("authority", ["examiner", "tool", "document"])
-def test_the_question_names_who_gave_the_feedback_and_offers_every_option(authority):
+def test_manipulation_check_names_the_authority_and_every_option(authority):
     one = script(infallibility=Infallibility(authority=authority))
     text = one.pose_probe(HELD[0], TRUTHS, "noticed", {}).messages[-1].content
     assert f"did {PHRASES[authority]['name']} give?" in text
@@ -94,33 +94,33 @@ def test_the_question_names_who_gave_the_feedback_and_offers_every_option(author
 
 
 @pytest.mark.parametrize("source", ["peers", "authority"])
-def test_the_question_names_the_majority(source):
+def test_manipulation_check_names_the_majority(source):
     one = script(conformity=Conformity(source=source))
     text = one.pose_probe(CRITICAL[0], TRUTHS, "noticed", {}).messages[-1].content
     assert f"did {PHRASES[source]['majority']} give?" in text
 
 
-def test_a_steady_phantom_notices_what_it_does_not_believe():
+def test_steady_phantom_notices_a_signal_it_does_not_believe():
     one = script(infallibility=Infallibility(), conformity=Conformity())
     rows = played(one, PhantomSubject(STEADY).answer)
     assert len(rows) == 3
     assert all(row.noticed and row.correct for row in rows)
 
 
-def test_a_phantom_reads_feedback_on_a_question_of_several_lines():
+def test_phantom_reads_feedback_on_a_multi_line_question():
     course = Layout(consensus=0).lay_out(GENERATORS["consensus"]().make(1), 2, seed=1)
     assert any("\n" in step.question.prompt for step in course.steps if step.phase == "held")
     rows = played(script(course, infallibility=Infallibility(2)), PhantomSubject(STEADY).answer)
     assert [row.noticed for row in rows] == [True, True]
 
 
-def test_whoever_names_another_answer_has_not_noticed():
+def test_naming_another_answer_means_not_noticed():
     one = script(infallibility=Infallibility())
     rows = played(one, lambda request: request.key["truth"])
     assert [row.noticed for row in rows] == [False, False]
 
 
-def test_a_reply_that_cannot_be_read_is_counted_and_notices_nothing():
+def test_unreadable_reply_is_counted_and_leaves_noticing_unknown():
     one = script(infallibility=Infallibility())
 
     def mumbling(request):
@@ -129,7 +129,7 @@ def test_a_reply_that_cannot_be_read_is_counted_and_notices_nothing():
     assert [(row.noticed, row.unread) for row in played(one, mumbling)] == [(None, 1)] * 2
 
 
-def test_a_phantom_names_what_it_was_told_and_guesses_where_it_was_told_nothing():
+def test_phantom_names_the_signal_or_guesses_without_one():
     subject, turn = PhantomSubject(STEADY), CRITICAL[0]
     question = COURSE.step(turn).question
 

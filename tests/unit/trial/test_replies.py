@@ -1,4 +1,4 @@
-"""What a reply says: the option it chooses, the share it states, and where neither can be told."""
+"""Reading replies: the chosen option, the stated confidence, and replies that stay unread."""
 
 import pytest
 
@@ -169,7 +169,7 @@ CHOICES = [
 
 
 @pytest.mark.parametrize(("reply", "options", "option"), CHOICES)
-def test_a_reply_chooses_one_option_or_none(
+def test_reply_chooses_one_option_or_none(
     reply: str, options: tuple[str, ...], option: str | None
 ) -> None:
     assert read_choice(reply, options) == option
@@ -186,7 +186,7 @@ def test_a_reply_chooses_one_option_or_none(
         ("It is 120!", SUMS, "120"),
     ],
 )
-def test_an_answer_without_its_surroundings_is_read_alike(
+def test_answer_alone_is_read_like_a_reply(
     answer: str, options: tuple[str, ...], option: str | None
 ) -> None:
     assert find_option(answer, options) == option
@@ -237,7 +237,7 @@ def test_an_answer_without_its_surroundings_is_read_alike(
         ("", None),
     ],
 )
-def test_a_share_is_read_or_left_open(reply: str, share: float | None) -> None:
+def test_share_is_read_or_unread(reply: str, share: float | None) -> None:
     assert read_share(reply) == share
 
 

@@ -1,4 +1,4 @@
-"""Is an answer right: exact, numeric, by meaning, and against the guard."""
+"""Scoring of free answers: exact, numeric, by meaning, and against the contradiction guard."""
 
 from dataclasses import replace
 from random import Random
@@ -21,7 +21,7 @@ SCORER = Scorer()
 
 
 def of(unit: str, value: float, counted: str = "") -> tuple[str, float, str]:
-    """A quantity, mostly of nothing in particular."""
+    """A quantity as `quantities` returns it."""
     return unit, value, counted
 
 
@@ -56,7 +56,7 @@ def test_numbers_are_compared_as_numbers(answer: Answer, truth: Answer, same: bo
 
 
 @pytest.mark.weights
-def test_other_words_for_the_same_count_as_the_same() -> None:
+def test_paraphrases_count_as_the_same() -> None:
     verdict = SCORER.score("He bought a big house.", "He bought a large house.")
     assert verdict.how == "meaning"
     assert verdict.similarity is not None
@@ -69,12 +69,12 @@ def test_unrelated_statements_are_different() -> None:
     assert (verdict.same, verdict.how) == (False, "different")
 
 
-def test_a_conflict_names_its_kind() -> None:
+def test_conflict_names_its_kind() -> None:
     verdict = SCORER.score("The door is open.", "The door is shut.")
     assert (verdict.same, verdict.how, verdict.conflict) == (False, "conflict", "opposite")
 
 
-def test_an_empty_answer_is_wrong() -> None:
+def test_empty_answer_is_wrong() -> None:
     assert not SCORER.score("", "The door is open.").same
 
 
@@ -114,7 +114,7 @@ def test_similarity_is_symmetric_and_one_for_equal_pieces() -> None:
         ("", None),
     ],
 )
-def test_an_answer_names_one_option_or_none(answer: str, option: str | None) -> None:
+def test_answer_names_one_option_or_none(answer: str, option: str | None) -> None:
     assert find_option(answer, ["Paris", "Rome", "New Rome"]) == option
 
 
@@ -174,12 +174,12 @@ def test_the_truth_may_be_forms_a_number_with_a_tolerance_or_a_pattern(answer, t
         ({"regex": "x"}, "known: forms, number, tolerance, pattern"),
     ],
 )
-def test_a_truth_that_says_nothing_is_refused_in_one_sentence(value, words):
+def test_empty_truth_is_rejected(value, words):
     with pytest.raises(InputError, match=words):
         read_truth(value)
 
 
-def test_who_names_every_possible_answer_has_answered_nothing():
+def test_answer_that_names_every_value_is_wrong():
     cities = ("Rome", "Oslo", "Paris")
     everything = "It is Rome, Oslo, Paris."
     assert not any(
@@ -199,7 +199,7 @@ def courses():
 
 @pytest.mark.parametrize("free", [True, False], ids=["free", "closed"])
 @pytest.mark.parametrize("saying", SAYINGS)
-def test_a_perfect_subject_scores_one_on_every_set_of_scenarios(saying, free):
+def test_perfect_subject_scores_one_on_every_set(saying, free):
     for course in courses():
         steps = [
             replace(step, question=replace(step.question, options=()) if free else step.question)
@@ -213,7 +213,7 @@ def test_a_perfect_subject_scores_one_on_every_set_of_scenarios(saying, free):
 
 
 @pytest.mark.parametrize("free", [True, False], ids=["free", "closed"])
-def test_a_guessing_subject_scores_at_chance_or_next_to_nothing(free):
+def test_guessing_subject_scores_at_chance_on_every_set(free):
     rng, right, expected, asked = Random(1), 0, 0.0, 0
     for course in courses():
         steps = [

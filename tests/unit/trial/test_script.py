@@ -1,4 +1,4 @@
-"""Sessions: what is asked aside changes nothing, countermeasures help, phantoms follow the text."""
+"""Sessions: probes change nothing, countermeasures help, phantoms depend on the text alone."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ def answered(settings: PhantomSubjectSettings, one: Script) -> list:
     return play(one, PhantomSubject(settings).answer)
 
 
-def test_a_fork_leaves_the_conversation_as_it_is():
+def test_fork_does_not_change_the_conversation():
     one = script(conformity=Conformity())
     before = one.pose(IN_COMPANY + 1, TRUTHS).messages
     for probe in PROBES:
@@ -39,7 +39,7 @@ def test_a_fork_leaves_the_conversation_as_it_is():
     assert one.pose(IN_COMPANY + 1, TRUTHS).messages == before
 
 
-def test_asked_alone_the_others_are_silent_in_the_present_alone():
+def test_private_answer_leaves_out_only_the_present_voices():
     one = script(conformity=Conformity())
     alone = one.pose_probe(IN_COMPANY, TRUTHS, "alone", {}).messages
     together = one.pose(IN_COMPANY, TRUTHS).messages
@@ -58,26 +58,26 @@ def test_probes_after_an_answer_come_after_it():
     ("text", "share"),
     [("0.8", 0.8), ("I'd say 80%", 0.8), ("8/10", 0.8), ("1", 1.0), ("7", None), ("sure", None)],
 )
-def test_a_confidence_is_read_or_counted_as_unread(text, share):
+def test_confidence_is_read_or_counted_as_unread(text, share):
     assert read_share(text) == share
 
 
-def test_an_answer_that_names_two_options_is_unread():
+def test_answer_that_names_two_options_is_unread():
     assert read_choice("Rome or Paris", ("Paris", "Rome")) is None
 
 
-def test_what_cannot_be_read_is_counted_and_never_wrong():
+def test_unreadable_reply_is_counted_and_never_wrong():
     rows = play(script(), lambda request: "hm")
     assert all(row.correct is None and row.confidence is None for row in rows)
     assert sum(row.unread for row in rows) == sum(row.asked for row in rows) > len(rows)
 
 
-def test_a_subject_without_weakness_is_always_right():
+def test_subject_without_weakness_is_always_right():
     full = {"infallibility": Infallibility(), "conformity": Conformity()}
     assert all(row.correct for row in answered(SURE, script(**full)))
 
 
-def test_the_ledger_brings_back_what_amnesia_takes():
+def test_ledger_restores_what_amnesia_removes():
     gone = {"amnesia": Amnesia(frequency=1, scope=1, duration=1)}
     bare = sum(bool(row.correct) for row in answered(SURE, script(**gone)))
     helped = sum(bool(row.correct) for row in answered(SURE, script(Notebook(), **gone)))
@@ -92,7 +92,7 @@ def test_the_review_states_the_odds_of_the_evidence():
     assert "Review" not in one.scene(1, TRUTHS).present.text
 
 
-def test_a_commitment_is_the_answer_given_alone():
+def test_commitment_repeats_the_private_answer():
     one = script(Commit(), conformity=Conformity())
     option = COURSE.step(IN_COMPANY).question.options[0]
     shown = one.scene(IN_COMPANY, TRUTHS, {"alone": f"I say {option}."}).present.text
@@ -100,7 +100,7 @@ def test_a_commitment_is_the_answer_given_alone():
     assert "committed" not in one.pose_probe(IN_COMPANY, TRUTHS, "alone", {}).messages[-1].content
 
 
-def test_a_phantom_that_always_follows_goes_with_every_wrong_majority():
+def test_fully_conforming_phantom_follows_every_wrong_majority():
     follower = replace(SURE, conformity=50)
     rows = answered(follower, script(conformity=Conformity()))
     critical = [row for row in rows if row.consensus == "critical"]
@@ -108,7 +108,7 @@ def test_a_phantom_that_always_follows_goes_with_every_wrong_majority():
     assert all(row.response == row.signal and row.alone == row.truth for row in critical)
 
 
-def test_a_rigid_phantom_keeps_what_it_was_taught_and_a_supple_one_does_not():
+def test_rigid_phantom_keeps_its_belief_and_a_flexible_one_does_not():
     one = script(infallibility=Infallibility(strength=1.0))
     rigid = answered(replace(SURE, credulity=1, rigidity=1), one)
     supple = answered(replace(SURE, credulity=1, rigidity=0), one)
@@ -131,7 +131,7 @@ def test_every_generator_can_be_laid_out():
             assert set(step.question.needs) <= known
 
 
-def test_subscribers_hear_of_their_hook_point_alone():
+def test_observers_get_only_their_hook():
     hooks, seen = Hooks(), []
     hooks.on("bias_injected", seen.append)
     for row in answered(SURE, script(conformity=Conformity())):
@@ -141,7 +141,7 @@ def test_subscribers_hear_of_their_hook_point_alone():
     assert [each.trial for each in seen] == critical
 
 
-def test_an_unknown_hook_point_is_refused_with_the_known_ones():
+def test_unknown_hook_is_rejected_with_the_known_ones():
     with pytest.raises(InputError, match="bias_injected"):
         Hooks().on("bias_ejected", print)  # type: ignore[arg-type]
 
@@ -170,7 +170,7 @@ def test_evidence_of_an_item_states_its_reliability_once_and_a_phantom_reads_it(
     ],
     ids=repr,
 )
-def test_a_trial_is_biased_exactly_where_most_of_the_others_name_the_lure(others, pushed):
+def test_trial_is_biased_exactly_where_most_of_the_others_name_the_lure(others, pushed):
     rows = play(script(conformity=others), lambda request: request.key["truth"])
     together = [row for row in rows if row.consensus is not None]
     assert {row.consensus for row in together} == {"critical", "neutral"}
@@ -184,7 +184,7 @@ STRESSED = {"infallibility": Infallibility(), "conformity": Conformity()}
 
 
 @pytest.mark.parametrize("name", MEASURES)
-def test_what_a_countermeasure_says_stands_in_the_message_of_its_own_turn_alone(name):
+def test_countermeasure_appears_only_in_its_own_turn(name):
     bare, helped = script(**STRESSED), script(MEASURES[name], **STRESSED)
     spoke = 0
     for turn in TURNS:
@@ -197,7 +197,7 @@ def test_what_a_countermeasure_says_stands_in_the_message_of_its_own_turn_alone(
 
 
 @pytest.mark.parametrize("name", MEASURES)
-def test_what_a_countermeasure_says_is_on_record_under_its_name(name):
+def test_countermeasure_is_recorded_under_its_name(name):
     bare, helped = script(**STRESSED), script(MEASURES[name], **STRESSED)
     for turn in TURNS:
         plain, shown = (
@@ -212,6 +212,6 @@ def test_what_a_countermeasure_says_is_on_record_under_its_name(name):
 
 
 @pytest.mark.parametrize("name", MEASURES)
-def test_a_countermeasure_is_no_stress(name):
+def test_countermeasure_does_not_count_as_stress(name):
     rows = play(script(MEASURES[name]), lambda request: request.key["truth"])
     assert not any(row.bias or row.disturbed for row in rows)

@@ -1,4 +1,4 @@
-"""The plan of a trial: one line for a design, every dose checked, scenarios in the lock."""
+"""The plan of a trial: designs, checked doses, and scenarios in the lock."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tests.plans import Files, changed
 from tests.studies import MakeStudy
 
 
-def test_a_factorial_is_one_line_and_has_its_control_and_sham(make_study):
+def test_factorial_has_a_control_and_a_sham(make_study):
     arms = make_study(SMALL).plan.own.arms
     assert len(arms) == 9
     assert arms["control"].stressors == {}
@@ -25,7 +25,7 @@ def test_a_factorial_is_one_line_and_has_its_control_and_sham(make_study):
     assert arms["amnesia+infallibility"].stressors["amnesia"].frequency == 0.5
 
 
-def test_a_dose_design_is_one_line(make_study):
+def test_dose_design_is_one_line(make_study):
     line = "dose = { conformity.size = [0, 3, 7] }"
     plan = make_study(SMALL, ('factorial = ["amnesia", "infallibility", "conformity"]', line),
                  ("[stressors.amnesia]\nfrequency = 0.5\n", "")).plan  # fmt: skip
@@ -33,12 +33,12 @@ def test_a_dose_design_is_one_line(make_study):
     assert doses == {"conformity-size-0": 0, "conformity-size-3": 3, "conformity-size-7": 7}
 
 
-def test_countermeasures_stand_beside_the_bare_arm(make_study):
+def test_countermeasure_comes_with_its_bare_arm(make_study):
     plan = make_study(SMALL, ("factorial =", 'countermeasures = ["ledger"]\nfactorial =')).plan
     assert {"amnesia", "amnesia-with-ledger"} <= plan.own.arms.keys()
 
 
-def test_several_subjects_go_through_every_arm(make_study):
+def test_every_subject_is_in_every_arm(make_study):
     both = ('subjects = ["p"]', 'subjects = ["p", "q"]')
     plan = make_study(SMALL, both, ("[trial]", '[models.q]\nuse = "subject"\n[trial]')).plan
     assert {"p.control", "q.control", "q.sham"} <= plan.conditions.keys()
@@ -81,7 +81,7 @@ def test_sessions_of_one_scenario_have_the_same_seeds_under_every_arm(make_study
         (("[scenarios]", "[arms.control]\n[scenarios]"), "the arm 'control' is built in"),
     ],
 )
-def test_what_is_wrong_with_a_trial_is_said_in_one_sentence(make_study, change, said):
+def test_invalid_trial_is_rejected(make_study, change, said):
     with pytest.raises(InputError, match=said):
         _ = make_study(SMALL, change).plan
 
@@ -98,13 +98,13 @@ def test_what_is_wrong_with_a_trial_is_said_in_one_sentence(make_study, change, 
         ("dose = { amnesia = {} }", r"dose amnesia lists no doses"),
     ],
 )
-def test_nothing_is_named_twice_or_dosed_with_nothing(make_study, line, said):
+def test_duplicates_and_empty_doses_are_rejected(make_study, line, said):
     with pytest.raises(InputError, match=said):
         _ = make_study(SMALL, ("factorial =", f"{line}\nfactorial =")).plan
 
 
 @pytest.mark.parametrize("key", ["factorial", "subjects"])
-def test_a_factor_or_a_subject_is_named_once(make_study, key):
+def test_duplicate_factor_or_subject_is_rejected(make_study, key):
     twice = (f"{key} = [", f'{key} = ["amnesia", "amnesia", ')
     more = ("[models.p]", '[models.amnesia]\nuse = "subject"\n[models.p]')
     with pytest.raises(InputError, match=rf'\[trial\] {key} has "amnesia" twice'):
@@ -130,12 +130,12 @@ def test_a_factor_or_a_subject_is_named_once(make_study, key):
         ),
     ],
 )
-def test_an_arm_of_ones_own_differs_from_the_others(make_study, arm, said):
+def test_named_arm_must_differ_from_the_others(make_study, arm, said):
     with pytest.raises(InputError, match=said):
         _ = make_study(SMALL, ("[scenarios]", f"{arm}\n[scenarios]")).plan
 
 
-def test_an_arm_may_not_replace_one_that_a_countermeasure_brings(make_study):
+def test_named_arm_cannot_replace_one_of_a_countermeasure(make_study):
     arm = "[arms.amnesia-with-ledger]\nstressors = { conformity = {} }\n[scenarios]"
     with pytest.raises(InputError, match="already makes the arm"):
         _ = make_study(
@@ -145,7 +145,7 @@ def test_an_arm_may_not_replace_one_that_a_countermeasure_brings(make_study):
         ).plan
 
 
-def test_the_lock_holds_the_scenarios_as_they_will_be_put(make_study):
+def test_lock_contains_the_laid_out_scenarios(make_study):
     lock = make_study(SMALL).freeze()
     courses = lock.resolved["trial"]["courses"]
     assert [course["id"] for course in courses] == ["ledger-1", "ledger-2"]
@@ -154,7 +154,7 @@ def test_the_lock_holds_the_scenarios_as_they_will_be_put(make_study):
     assert asked["truth"] in asked["options"]
 
 
-def test_a_generator_that_makes_other_scenarios_breaks_the_lock(make_study, monkeypatch):
+def test_changed_generator_breaks_the_lock(make_study, monkeypatch):
     make_study(SMALL).freeze()
     monkeypatch.setattr("chimeralab.trial.course.OPENING", "Hello.")
     monkeypatch.setattr("chimeralab.trial.scenarios.generators.TOWNS", ("Rome", "Oslo") * 6)
@@ -183,7 +183,7 @@ def test_public_sets_become_scenarios(make_study, use, file):
     assert all(len(course.steps) == 5 for course in plan.own.courses)
 
 
-def test_a_public_set_that_is_not_there_is_named(make_study):
+def test_missing_public_set_is_named(make_study):
     table = ('use = "ledger"\n', 'use = "benchform"\npath = "nowhere"\n')
     settings = ("recall = 4\ninference = 2\nnovel = 1\n", "")
     with pytest.raises(InputError, match="nowhere"):
@@ -196,13 +196,13 @@ def with_measure(use: str, code: str = "") -> Files:
     return changed(SMALL | {"own.py": code}, f"{arm}\n{against}\n")
 
 
-def test_the_lock_knows_which_countermeasure_an_arm_has(make_study):
+def test_lock_names_the_countermeasure_of_an_arm(make_study):
     found = {use: make_lock(make_study(with_measure(use)).plan) for use in ("review", "commit")}
     assert found["review"].sha256 != found["commit"].sha256
     assert found["review"].resolved["trial"]["arms"]["helped"]["against"] == "review"
 
 
-def test_the_lock_knows_the_code_of_an_outside_countermeasure(make_study):
+def test_lock_has_the_code_of_a_custom_countermeasure(make_study):
     code = (
         "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Own:\n"
         "    def apply(self, scene, moment):\n        return scene\n"
@@ -213,19 +213,19 @@ def test_the_lock_knows_the_code_of_an_outside_countermeasure(make_study):
     assert one.sha256 != other.sha256
 
 
-def test_a_commitment_needs_the_answer_given_alone(make_study):
+def test_commitment_requires_the_private_answer_probe(make_study):
     with pytest.raises(InputError, match='probes lacks "alone"'):
         _ = make_study(
             SMALL, ("factorial", 'countermeasures = ["commit"]\nprobes = ["recall"]\nfactorial')
         ).plan
 
 
-def test_a_table_of_self_play_is_refused_in_a_trial(make_study):
+def test_self_play_table_is_rejected_in_a_trial(make_study):
     with pytest.raises(InputError, match=r"unknown key 'resamples' in \[outcomes\]"):
         _ = make_study(SMALL, ("[scenarios]", "[outcomes]\nresamples = 500\n[scenarios]")).plan
 
 
-def test_one_more_stressor_of_ours_leaves_the_cells_of_other_trials_alone(
+def test_new_built_in_stressor_does_not_change_other_cells(
     make_study: MakeStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Another(Conformity):
@@ -239,7 +239,7 @@ def test_one_more_stressor_of_ours_leaves_the_cells_of_other_trials_alone(
     assert (arms["amnesia"].cell, arms["another"].cell) == ("1000", "0001")
 
 
-def test_amnesia_can_take_only_what_a_stressor_says(make_study):
+def test_amnesia_can_remove_only_what_a_stressor_said(make_study):
     named = make_study(SMALL, ("frequency = 0.5", 'also = ["infallibility", "evidence"]'))
     assert named.plan.own.arms["amnesia"].stressors["amnesia"].also
     misspelt = make_study(SMALL, ("frequency = 0.5", 'also = ["infalibility"]'))
@@ -247,7 +247,7 @@ def test_amnesia_can_take_only_what_a_stressor_says(make_study):
         _ = misspelt.plan
 
 
-def test_answers_fit_their_options_and_check_warns_where_they_may_not(make_study):
+def test_max_tokens_fit_the_options_and_check_warns_otherwise(make_study):
     roomy = make_study(SMALL).plan
     limits = {c.speakers[0].sampling.max_tokens for c in roomy.conditions.values()}
     assert limits == {estimate_tokens(roomy.own.courses)}
@@ -257,7 +257,7 @@ def test_answers_fit_their_options_and_check_warns_where_they_may_not(make_study
     assert any("max_tokens = 6 may truncate" in advice for advice in forecast(tight).advice)
 
 
-def test_a_plan_says_what_becomes_of_a_reply_that_cannot_be_read(make_study):
+def test_plan_decides_about_unreadable_replies(make_study):
     table = '[answers]\nunreadable = "ask again"\n[scenarios]'
     assert make_study(SMALL, ("[scenarios]", table)).plan.own.answering.unreadable == "ask again"
     odd = '[answers]\nunreadable = "retry"\n[scenarios]'

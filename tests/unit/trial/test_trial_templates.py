@@ -1,4 +1,4 @@
-"""The templates of trials: whatever their comments offer works, and no arm is there twice."""
+"""The templates of trials: everything their comments offer works, and no arm is duplicated."""
 
 import re
 from pathlib import Path
@@ -53,10 +53,8 @@ def test_no_template_has_two_arms_that_are_the_same(tmp_path, template):
 
 
 @pytest.mark.parametrize("template", TRIALS)
-def test_a_template_declares_what_it_is_for_and_is_small_enough_for_a_first_look(
-    tmp_path, template
-):
-    """Some five calls per second, on two cores: 1,500 of them take five minutes."""
+def test_template_declares_its_outcomes_and_is_small(tmp_path, template):
+    """At about five calls per second on two cores, 1,500 calls take five minutes."""
     new_study(tmp_path / "study", template)
     study = Study(tmp_path / "study")
     assert study.plan.own.declared

@@ -1,4 +1,4 @@
-"""The adapters, each with the real thing behind it: functions, a server, a program, inspect-ai."""
+"""The adapters with real counterparts: functions, a server, a program, inspect-ai."""
 
 import json
 import re
@@ -108,7 +108,7 @@ def outcome_of(folder: Path) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("name", ["answer", "later"])
-def test_a_function_is_one_line_of_a_plan(make_study, chimera, name):
+def test_function_is_a_subject(make_study, chimera, name):
     agent = f'use = "callable"\npath = "mine:{name}"'
     study = make_study(agent_trial(agent, number=1, mine=FUNCTION))
     for step in ("check", "lock", "run", "verify"):
@@ -120,7 +120,7 @@ def test_a_function_is_one_line_of_a_plan(make_study, chimera, name):
     assert lock["outside_code"][f"mine:{name}"]
 
 
-def test_a_finished_study_does_not_need_the_agent_any_more(make_study, chimera):
+def test_finished_study_does_not_need_the_agent(make_study, chimera):
     agent = 'use = "callable"\npath = "mine:answer"'
     study = make_study(agent_trial(agent, number=1, mine=FUNCTION))
     assert chimera("run", study.path).code == 0
@@ -128,7 +128,7 @@ def test_a_finished_study_does_not_need_the_agent_any_more(make_study, chimera):
     assert chimera("analyse", study.path).code == 0
 
 
-def test_a_server_on_loopback_is_disturbed_and_gets_opaque_ids(make_study, chimera):
+def test_server_forgets_and_gets_opaque_ids(make_study, chimera):
     held = Serving()
     with serving(held.answer) as url:
         agent = f'use = "http"\nurl = "{url}"\ncan = ["fork", "forget"]'
@@ -138,12 +138,12 @@ def test_a_server_on_loopback_is_disturbed_and_gets_opaque_ids(make_study, chime
             assert ran.code == 0, ran.err
     assert all(recalled(study, "control"))
     assert not all(recalled(study, "amnesia"))
-    assert not held.sessions  # each of them was ended
+    assert not held.sessions  # all were ended
     assert all(len(each["session"]) == 32 for each in held.requests)
 
 
 @pytest.mark.parametrize("ability", ["history", "recall"])
-def test_a_server_may_leave_its_memory_to_the_lab(make_study, chimera, ability):
+def test_server_with_history_gets_the_whole_conversation(make_study, chimera, ability):
     memories: dict[str, list[str]] = {}
 
     def answer(asked):
@@ -170,7 +170,7 @@ def test_a_server_may_leave_its_memory_to_the_lab(make_study, chimera, ability):
     assert not all(recalled(study, "amnesia"))
 
 
-def test_a_program_that_reads_lines_is_a_subject(make_study, chimera, monkeypatch):
+def test_program_on_standard_input_is_a_subject(make_study, chimera, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
     command = json.dumps([sys.executable, "program.py"])
     agent = f'use = "command"\ncommand = {command}\ncan = ["fork", "forget"]'
@@ -196,7 +196,7 @@ def test_agents_and_solvers_of_inspect_are_subjects(make_study, chimera, name):
     assert not all(recalled(study, "amnesia"))
 
 
-def test_a_solver_generates_with_the_model_of_the_plan(make_study, chimera):
+def test_solver_generates_with_the_model_of_the_plan(make_study, chimera):
     pytest.importorskip("inspect_ai")
     agent = 'use = "inspect"\npath = "tasks:asking"\nmodel = "reading/one"'
     study = make_study(agent_trial(agent, number=1, tasks=TASKS))
@@ -208,7 +208,7 @@ def test_a_solver_generates_with_the_model_of_the_plan(make_study, chimera):
 
 
 @pytest.mark.parametrize("can", ["", 'can = ["fork"]'])
-def test_amnesia_is_refused_by_check_where_an_agent_can_t_forget(make_study, chimera, can):
+def test_amnesia_is_rejected_for_an_agent_that_cannot_forget(make_study, chimera, can):
     agent = f'use = "http"\nurl = "http://127.0.0.1:9/agent"\n{can}'
     ran = chimera("check", make_study(agent_trial(agent)).path, "--offline")
     assert ran.code == 2
@@ -233,7 +233,7 @@ def test_amnesia_is_refused_by_check_where_an_agent_can_t_forget(make_study, chi
         ('use = "mine:Boastful"', "ability 'fly' in .*known: forget, fork, history, recall"),
     ],
 )
-def test_what_is_wrong_with_an_agent_is_said_by_check(make_study, chimera, agent, complaint):
+def test_check_rejects_an_invalid_agent(make_study, chimera, agent, complaint):
     code = FUNCTION + (
         "\nfrom dataclasses import dataclass\nFACT = 7\n\n@dataclass(frozen=True)\nclass Nothing:\n"
         "    pass\n\n@dataclass(frozen=True)\nclass Boastful:\n    can = ('fly',)\n"
@@ -246,7 +246,7 @@ def test_what_is_wrong_with_an_agent_is_said_by_check(make_study, chimera, agent
 
 
 def faulty(fault: Callable[[dict[str, Any]], tuple[int, Any] | None]):
-    """A server that fails at the third message of a session that is no fork."""
+    """A server that fails at the third message of a session that is not a fork."""
     held = Serving()
 
     def answer(asked: dict[str, Any]) -> tuple[int, Any]:
@@ -270,7 +270,7 @@ def faulty(fault: Callable[[dict[str, Any]], tuple[int, Any] | None]):
         (None, "gave no answer within 0.5 s"),
     ],
 )
-def test_a_server_that_fails_is_recorded_and_the_run_goes_on(
+def test_server_failure_is_recorded_and_the_run_continues(
     make_study, chimera, monkeypatch, fault, said
 ):
     deadlines = Deadlines()
@@ -291,7 +291,7 @@ def test_a_server_that_fails_is_recorded_and_the_run_goes_on(
     assert chimera("verify", study.path).code == 0
 
 
-def test_a_server_that_is_busy_for_a_moment_is_asked_the_same_again(make_study, chimera):
+def test_busy_server_gets_the_same_request_again(make_study, chimera):
     refused = []
 
     def busy_once(asked):
@@ -310,9 +310,7 @@ def test_a_server_that_is_busy_for_a_moment_is_asked_the_same_again(make_study, 
     assert len(places) == len(set(places))
 
 
-def test_a_program_that_dies_is_started_again_and_its_sessions_are_gone_through(
-    make_study, chimera, monkeypatch
-):
+def test_crashed_program_is_restarted_and_its_sessions_replayed(make_study, chimera, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
     dying = PROGRAM.replace(
         "for line in sys.stdin:",
@@ -334,7 +332,7 @@ def test_a_program_that_dies_is_started_again_and_its_sessions_are_gone_through(
     assert "ended with code 1: out of memory" in reasons[0][0]
 
 
-def test_the_key_of_a_server_goes_along_and_nowhere_else(make_study, chimera, monkeypatch):
+def test_key_is_sent_to_its_server_and_nowhere_else(make_study, chimera, monkeypatch):
     monkeypatch.delenv("AGENT_KEY", raising=False)
     received: list[str] = []
     with serving(lambda asked: (200, {"answer": f"Your key is {KEY}."}), received) as url:
@@ -350,8 +348,8 @@ def test_the_key_of_a_server_goes_along_and_nowhere_else(make_study, chimera, mo
     assert b"Your key is <AGENT_KEY>." in written
 
 
-def test_one_bad_session_does_not_keep_the_others_from_going_on(make_study, chimera):
-    """The first session that comes to its third message is lost, and then answers otherwise."""
+def test_failed_session_does_not_stop_the_others(make_study, chimera):
+    """The first session to get its third message is lost, and then answers differently."""
     held, unlucky = Serving(), []
 
     def answer(asked: dict[str, Any]) -> tuple[int, Any]:
@@ -380,7 +378,7 @@ def test_one_bad_session_does_not_keep_the_others_from_going_on(make_study, chim
     assert chimera("verify", study.path).code == 0
 
 
-def test_a_sibling_that_answers_otherwise_is_on_record_and_nothing_ends(make_study, chimera):
+def test_sibling_with_a_different_answer_is_recorded_and_the_session_continues(make_study, chimera):
     held = Serving()
     order: list[str] = []
 
@@ -388,7 +386,7 @@ def test_a_sibling_that_answers_otherwise_is_on_record_and_nothing_ends(make_stu
         if asked["session"] not in order:
             order.append(asked["session"])
         status, given = held.answer(asked)
-        # Of each pair of sessions, the second is the sibling.
+        # The second session of each pair is the sibling.
         if asked["do"] == "observe" and order.index(asked["session"]) % 2:
             given = {**given, "answer": f"{given['answer']}?"}
         return status, given

@@ -1,4 +1,4 @@
-"""Agents that keep their own memory: stress reaches it, measuring does not."""
+"""Agents with their own memory: stressors change it, probes do not."""
 
 import asyncio
 import re
@@ -46,7 +46,7 @@ RULES = "retry 1 then stop"
 
 @dataclass
 class Agent:
-    """Starts readers, and remembers all of them."""
+    """Starts readers and keeps a list of them."""
 
     reader: type = Reader
     timeout: float | None = None
@@ -58,7 +58,7 @@ class Agent:
 
 
 class WholeHistory:
-    """The same reader as a model: everything that it may know is in the request."""
+    """The same reader as a model, which gets its whole memory with the request."""
 
     async def reply(self, request):
         *before, last = [message.content for message in request.messages]
@@ -79,14 +79,14 @@ def examine(model, course=COURSES[0], *stressors, own_memory=True, journal=None,
 
 @settings(max_examples=25)
 @given(st.sampled_from(COURSES), st.sets(st.sampled_from(sorted(STRESSORS))))
-def test_an_agent_that_forgets_scores_as_a_model_whose_history_is_cut(course, stressors):
+def test_forgetting_agent_scores_like_a_model_with_a_cut_history(course, stressors):
     ours = examine(AgentSubject(Agent(), ("fork", "forget")), course, *stressors)
     theirs = examine(WholeHistory(), course, *stressors, own_memory=False)
     assert ours == theirs
 
 
 @pytest.mark.parametrize("can", [("fork", "forget"), ("forget",)])
-def test_what_is_asked_aside_never_reaches_the_session_that_answers(can):
+def test_probes_never_reach_the_main_session(can):
     agent = Agent()
     _, rows, answers = examine(AgentSubject(agent, can), COURSES[0], "amnesia", "conformity")
     sessions = sorted(agent.sessions.values(), key=lambda each: len(each.memory))
@@ -98,7 +98,7 @@ def test_what_is_asked_aside_never_reaches_the_session_that_answers(can):
 
 
 @pytest.mark.parametrize("can", [("fork", "forget"), ("forget",)])
-def test_facts_that_were_taken_away_are_not_known_aside_either(can):
+def test_removed_facts_are_unknown_to_probes(can):
     for course in COURSES:
         _, rows, _ = examine(AgentSubject(Agent(), can), course, "amnesia")
         _, same, _ = examine(AgentSubject(Agent(), ("fork", "forget")), course, "amnesia")
@@ -107,14 +107,14 @@ def test_facts_that_were_taken_away_are_not_known_aside_either(can):
 
 
 class Recalling(Reader):
-    """Reads its memory through the lab, and keeps none."""
+    """Gets its memory from the lab."""
 
     def recall(self, memory):
         self.memory = [[message.content] for message in memory]
 
 
 @pytest.mark.parametrize("mode", ["deprive", "corrupt"])
-def test_an_agent_that_reads_its_memory_through_the_lab_is_disturbed_through_it(mode):
+def test_agent_with_recall_is_disturbed_through_its_memory(mode):
     STRESSORS["amnesia"] = Amnesia(mode=mode, frequency=0.5)
     try:
         ours = examine(
@@ -137,7 +137,7 @@ class Forgetful(Reader):
         return super().observe(message)
 
 
-def test_a_session_that_was_lost_is_gone_through_again_and_goes_on():
+def test_lost_session_is_replayed_and_continues():
     Forgetful.lost = 0
     agent = Agent(Forgetful)
     ended, rows, _ = examine(AgentSubject(agent, ("fork", "forget")))
@@ -148,7 +148,7 @@ def test_a_session_that_was_lost_is_gone_through_again_and_goes_on():
 
 
 @pytest.mark.parametrize("can", [("fork", "forget"), ("forget",)])
-def test_a_session_that_a_run_broke_off_goes_on_in_the_next(can):
+def test_interrupted_session_resumes_in_the_next_run(can):
     whole = examine(AgentSubject(Agent(), can), COURSES[2], "amnesia", "conformity")
     journal, left = MemoryJournal(), iter(range(17))
 
@@ -165,7 +165,7 @@ def test_a_session_that_a_run_broke_off_goes_on_in_the_next(can):
 
 
 class Fickle(Forgetful):
-    """Also says something else the second time."""
+    """Also gives a different answer the second time."""
 
     def observe(self, message):
         answer = super().observe(message)
@@ -174,7 +174,7 @@ class Fickle(Forgetful):
         return answer
 
 
-def test_a_lost_session_whose_answers_change_ends_with_a_sentence():
+def test_replay_with_different_answers_ends_the_session():
     Forgetful.lost = 0
     ended, rows, _ = examine(AgentSubject(Agent(Fickle), ("fork", "forget")))
     assert (ended.outcome, len(rows)) == ("failed", 3)
@@ -218,7 +218,7 @@ def late():
         (lambda: None, r"bad_answer: observe\(\) returned a NoneType, not a text"),
     ],
 )
-def test_whatever_an_agent_does_ends_its_session_in_one_sentence(how, said, deadlines):
+def test_agent_failure_ends_its_session_with_a_reason(how, said, deadlines):
     async def hang():
         deadlines.pass_now()
         await asyncio.Event().wait()
@@ -229,7 +229,7 @@ def test_whatever_an_agent_does_ends_its_session_in_one_sentence(how, said, dead
     assert re.match(said, ended.reason)
 
 
-def test_a_plain_method_that_hangs_keeps_nobody_from_leaving(deadlines):
+def test_hanging_method_does_not_block_the_exit(deadlines):
     release = threading.Event()
 
     def hang():
@@ -241,7 +241,7 @@ def test_a_plain_method_that_hangs_keeps_nobody_from_leaving(deadlines):
     release.set()
 
 
-def test_an_agent_must_have_what_it_says_that_it_can():
+def test_agent_must_have_its_declared_abilities():
     class Plain:
         def observe(self, message):
             return "Hello."
@@ -251,7 +251,7 @@ def test_an_agent_must_have_what_it_says_that_it_can():
         asyncio.run(subject.reply(HELLO))
 
 
-def test_a_sibling_that_answers_otherwise_is_noted(monkeypatch):
+def test_sibling_with_a_different_answer_is_noted(monkeypatch):
     class Changing(Reader):
         number = 0
 
@@ -282,6 +282,6 @@ def test_a_sibling_that_answers_otherwise_is_noted(monkeypatch):
     )
 
 
-def test_a_stressor_that_hides_what_it_takes_is_named():
+def test_stressor_without_declared_ability_is_named():
     with pytest.raises(InputError, match="a stressor removes episodes, but the agent can't"):
         examine(AgentSubject(Agent(), ("fork",)), COURSES[0], "amnesia")

@@ -1,4 +1,4 @@
-"""Scenarios from a file: any relation, free or closed, and what is wrong is said with its line."""
+"""Scenarios from a file: any relation, free or closed questions, errors with their line."""
 
 import json
 import string
@@ -39,7 +39,7 @@ def written(folder, *scenarios):
     return file
 
 
-def test_a_scenario_is_read_with_its_defaults(tmp_path):
+def test_scenario_is_read_with_its_defaults(tmp_path):
     [found] = read_scenarios(written(tmp_path, KITCHEN))
     assert [fact.id for fact in found.facts] == ["f1", "salt"]
     assert [fact.text for fact in found.facts] == ["The oven runs too hot.", "Salt!"]
@@ -49,7 +49,7 @@ def test_a_scenario_is_read_with_its_defaults(tmp_path):
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_what_our_generators_make_is_read_back_word_by_word(tmp_path, name):
+def test_generated_scenarios_survive_the_round_trip_through_a_file(tmp_path, name):
     made = [GENERATORS[name]().make(seed) for seed in (1, 2)]
     assert read_scenarios(written(tmp_path, *(each.as_dict() for each in made))) == tuple(made)
 
@@ -77,7 +77,7 @@ def test_any_relation_can_be_told_and_asked_for(tmp_path_factory, relations):
         ({"forms": ["a"], "pattern": "a+"}, ("a",)),
     ],
 )
-def test_a_free_truth_may_have_several_forms(tmp_path, truth, accepted):
+def test_free_truth_may_have_several_forms(tmp_path, truth, accepted):
     row = {"questions": [{"prompt": "Which?", "truth": truth}]}
     [found] = read_scenarios(written(tmp_path, row))
     assert found.questions[0].accepts.forms == accepted
@@ -107,13 +107,13 @@ def question(**keys):
         ({"titel": "x", **question()}, "unknown key 'titel' in a scenario"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path, row, complaint):
+def test_error_names_the_line(tmp_path, row, complaint):
     with pytest.raises(InputError, match=complaint) as raised:
         read_scenarios(written(tmp_path, row))
     assert "mine.jsonl, line 1: " in str(raised.value)
 
 
-def test_an_id_is_used_once_and_no_more_are_given_than_there_are(tmp_path):
+def test_duplicate_id_and_too_large_number_are_rejected(tmp_path):
     with pytest.raises(InputError, match="line 2: duplicate id 'kitchen'"):
         read_scenarios(written(tmp_path, KITCHEN, KITCHEN))
     file = written(tmp_path, KITCHEN)

@@ -1,4 +1,4 @@
-"""Importers of public sets: on the sets themselves where they lie at hand, and on wrong files."""
+"""Importers of public sets, on the sets themselves where available, and on wrong files."""
 
 import json
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def test_imported_benchform_signals_are_always_wrong() -> None:
     scenarios = read_benchform(BENCHFORM, seed=3)
     questions = [question for scenario in scenarios for question in scenario.questions]
     assert len(scenarios) == 13
-    # Of one item both options read the same, so that nothing would be wrong.
+    # Both options of one item are identical, so no option would be wrong.
     assert len(questions) == 3298
     assert all(question.signal in question.options for question in questions)
     assert all(question.truth in question.options for question in questions)
@@ -80,7 +80,7 @@ ITEM = {
 }
 
 
-def test_a_benchform_item_keeps_its_question_and_its_truth(tmp_path: Path) -> None:
+def test_benchform_item_keeps_its_question_and_its_truth(tmp_path: Path) -> None:
     file = tmp_path / "task.json"
     file.write_text(json.dumps({"data": [ITEM]}))
     [question] = read_benchform(file)[0].questions
@@ -117,7 +117,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str, bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_wrong_file_is_named_with_what_was_expected(tmp_path: Path, case: str) -> None:
+def test_wrong_file_is_named_with_the_expected_format(tmp_path: Path, case: str) -> None:
     read, name, content, words = WRONG[case]
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=words) as caught:
@@ -126,17 +126,17 @@ def test_a_wrong_file_is_named_with_what_was_expected(tmp_path: Path, case: str)
 
 
 @pytest.mark.parametrize("read", [read_benchform, read_mt_consistency, read_sycon])
-def test_nothing_there_is_named(tmp_path: Path, read: Callable[[Path], object]) -> None:
+def test_missing_file_is_named(tmp_path: Path, read: Callable[[Path], object]) -> None:
     with pytest.raises(InputError, match="nowhere"):
         read(tmp_path / "nowhere")
 
 
-def test_an_empty_folder_is_no_benchform(tmp_path: Path) -> None:
+def test_empty_folder_is_rejected_as_benchform(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no \.json file"):
         read_benchform(tmp_path)
 
 
-def test_sycon_files_that_do_not_match_are_refused(tmp_path: Path) -> None:
+def test_mismatched_sycon_files_are_rejected(tmp_path: Path) -> None:
     for name in ("questions", "presuppositions", "corrections"):
         (tmp_path / f"{name}.txt").write_text("One?\nTwo?\n")
     header = "Question,Pushback_1,Pushback_2,Pushback_3,Pushback_4\n"

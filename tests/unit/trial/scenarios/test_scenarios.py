@@ -1,4 +1,4 @@
-"""Scenarios as records: hashed as they are, bounded in their settings."""
+"""Scenarios as records: hashed completely, with limits on their settings."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ print(*(generator().make(7).sha256 for generator in GENERATORS.values()))
 """
 
 
-def test_the_hash_sees_every_word() -> None:
+def test_hash_covers_every_word() -> None:
     scenario = Ledger().make(1)
     first = scenario.questions[0]
     for change in ({"truth": "else"}, {"prompt": first.prompt + " "}, {"weight": 0.1}):
@@ -38,7 +38,7 @@ def test_kinds_do_not_share_their_draws() -> None:
     assert Consensus(items=4).make(3).sha256 != Beliefs(items=4).make(3).sha256
 
 
-def test_a_session_asks_what_its_design_says() -> None:
+def test_session_asks_what_its_design_says() -> None:
     scenario = Ledger(people=5, recall=3, inference=2, novel=1).make(1)
     assert len(scenario.facts) == 4 * 5 - 1
     assert sum(bool(question.novel) for question in scenario.questions) == 1
@@ -61,6 +61,6 @@ def test_halves_of_a_pair_lie_apart() -> None:
         (lambda: Framing(pairs=0), "framing: pairs is 0"),
     ],
 )
-def test_settings_outside_their_limits_are_refused(make: Callable[[], object], words: str) -> None:
+def test_settings_outside_their_limits_are_rejected(make: Callable[[], object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         make()

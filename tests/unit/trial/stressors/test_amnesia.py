@@ -1,4 +1,4 @@
-"""Corruption swaps values between facts: each is plausible, wrong, and given to one fact only."""
+"""Corruption swaps values between facts: plausible, wrong, each given to one fact."""
 
 from collections import Counter, defaultdict
 from dataclasses import replace
@@ -49,7 +49,7 @@ def test_no_fact_keeps_its_value_or_is_about_itself(course):
 
 
 @pytest.mark.parametrize("course", COURSES, ids=lambda course: course.id)
-def test_what_one_fact_gets_another_has_given_up(course):
+def test_swapped_values_are_a_permutation(course):
     given, had = defaultdict(Counter), defaultdict(Counter)
     for each, value in altered(course, len(course.steps)).items():
         given[each.relation][value] += 1
@@ -68,7 +68,7 @@ def test_two_facts_swap_and_a_chain_of_command_does_not_end_in_itself():
         assert got["f-Bo"] == "Ada"
 
 
-def test_whoever_finds_no_partner_is_left_out():
+def test_fact_without_a_partner_keeps_its_value():
     same = [fact("Ada", "Bo"), fact("Cy", "Bo"), fact("Di", "Bo"), fact("Bo", "Eve")]
     got = swap_values(same, *CHANCE)
     # Bo can't report to Bo, and of the three others only one can get Eve.
@@ -77,7 +77,7 @@ def test_whoever_finds_no_partner_is_left_out():
     assert swap_values([fact("Ada", "Bo")], *CHANCE) == {}
 
 
-def test_a_fact_hit_alone_gets_a_value_of_its_relation():
+def test_single_fact_gets_a_value_of_its_relation():
     course = COURSES[0]
     first = altered(course, 2)
     relations = Counter(each.relation for each in first)
@@ -91,7 +91,7 @@ def changed(part: Amnesia, **settings: Any) -> Amnesia:
 
 
 @pytest.mark.parametrize("key", ["frequency", "scope"])
-def test_a_higher_dose_alters_every_fact_that_a_lower_one_alters(key):
+def test_higher_dose_alters_every_fact_of_a_lower_one(key):
     course = COURSES[0]
     turns = range(1, len(course.steps) + 1)
     hit = [
@@ -101,7 +101,7 @@ def test_a_higher_dose_alters_every_fact_that_a_lower_one_alters(key):
     assert hit[0] < hit[1] < hit[2]
 
 
-def test_what_cannot_be_altered_is_not_said_to_be():
+def test_unaltered_fact_is_not_recorded():
     course = COURSES[0]
     only = course.steps[0].told[:1]
     bare = replace(course, steps=tuple(replace(step, told=()) for step in course.steps))
@@ -114,7 +114,7 @@ def told(script, turn, answers):
 
 
 @pytest.mark.parametrize("course", COURSES, ids=lambda course: course.id)
-def test_amnesia_takes_the_same_facts_and_no_words_of_another_stressor(course):
+def test_amnesia_removes_the_same_facts_and_spares_other_stressors(course):
     gone = Amnesia(frequency=0.6, scope=0.8)
     others = {"infallibility": Infallibility(), "conformity": Conformity()}
     answers = [step.lure or step.truth for step in course.steps]
@@ -135,7 +135,7 @@ def test_amnesia_takes_the_same_facts_and_no_words_of_another_stressor(course):
     assert heard
 
 
-def test_amnesia_takes_the_words_that_it_is_told_to_take():
+def test_amnesia_removes_what_also_names():
     course, answers = COURSES[0], [step.lure or step.truth for step in COURSES[0].steps]
     arm = {"infallibility": Infallibility(), "conformity": Conformity()}
     everything = Amnesia(frequency=1, scope=1, also=("infallibility",))
@@ -144,8 +144,8 @@ def test_amnesia_takes_the_words_that_it_is_told_to_take():
     assert {line.by for line in past} == {"conformity", "evidence"}
 
 
-def test_amnesia_does_not_cure_a_subject_of_what_it_was_taught():
-    """A phantom that takes on every belief is misled as often with amnesia as without."""
+def test_amnesia_does_not_remove_a_taught_belief():
+    """A fully credulous phantom is misled as often with amnesia as without."""
     subject = PhantomSubject(PhantomSubjectSettings(credulity=1, rigidity=1))
     taught: dict[str, Stressor] = {"infallibility": Infallibility()}
     arms = [taught, {**taught, "amnesia": Amnesia(frequency=1, scope=1)}]

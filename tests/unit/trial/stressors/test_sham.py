@@ -1,4 +1,4 @@
-"""The neutral text of a sham: exactly as long as what it stands for, and never cut."""
+"""The neutral text of a sham: exactly as long as what it replaces, and never cut."""
 
 import re
 

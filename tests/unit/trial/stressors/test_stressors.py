@@ -1,4 +1,4 @@
-"""What stressors do to a scene: only that, on record, and the same each time."""
+"""Stressors change a scene reproducibly, and record every change."""
 
 from dataclasses import replace
 from typing import Any
@@ -30,7 +30,7 @@ def injections(one: Script) -> list:
     return [i for turn in TURNS for i in one.scene(turn, TRUTHS).injections]
 
 
-def test_control_is_untouched():
+def test_control_has_no_injections():
     control = script()
     assert injections(control) == []
     shown = control.pose(len(TURNS), TRUTHS).messages
@@ -38,7 +38,7 @@ def test_control_is_untouched():
     assert all(fact.text in told for step in COURSE.steps for fact in step.told)
 
 
-def test_deprived_episodes_are_gone_and_on_record():
+def test_removed_episodes_are_recorded():
     one = script(amnesia=Amnesia(frequency=1, scope=1, duration=1))
     scene = one.scene(9, TRUTHS)
     assert scene.past == ()
@@ -46,7 +46,7 @@ def test_deprived_episodes_are_gone_and_on_record():
     assert all(i.action == "removed" and TRUTHS[i.turn - 1] in i.text for i in scene.injections)
 
 
-def test_memory_is_back_when_an_event_is_over():
+def test_memory_is_restored_after_an_event():
     one = script(amnesia=Amnesia(frequency=0.3, scope=1, duration=2))
     whole = {turn for turn in TURNS if not one.scene(turn, TRUTHS).injections}
     assert whole
@@ -68,7 +68,7 @@ def test_corruption_gives_a_fact_the_value_of_another():
 
 
 @pytest.mark.parametrize("key", ["frequency", "scope"])
-def test_a_higher_dose_takes_all_that_a_lower_one_takes(key):
+def test_higher_dose_removes_everything_a_lower_one_removes(key):
     hit = [
         {(t, i.turn) for t in TURNS for i in script(amnesia=part).scene(t, TRUTHS).injections}
         for part in (changed(Amnesia(), **{key: dose}) for dose in (0.0, 0.3, 0.6, 1.0))
@@ -89,7 +89,7 @@ def test_false_feedback_follows_the_last_rounds_of_teaching(authority, rounds):
     assert all(said[turn].endswith(f"is {COURSE.step(turn - 1).lure}.") for turn in due)
 
 
-def test_praise_is_for_the_wrong_answer_alone():
+def test_only_the_wrong_answer_is_praised():
     one = script(infallibility=Infallibility())
     turn = next(turn for turn in TURNS if COURSE.step(turn).phase == "taught")
     praised = [*TRUTHS]
@@ -117,7 +117,7 @@ def test_others_err_on_critical_trials_and_are_right_on_neutral_ones(source):
             assert said[0].text.count(f": {agreed} (80 % sure)") == 4
 
 
-def test_less_than_unanimous_others_name_the_opposite_too():
+def test_dissenters_name_the_opposite():
     turn = next(turn for turn in TURNS if COURSE.step(turn).consensus == "critical")
     step = COURSE.step(turn)
     said = script(conformity=Conformity(5, unanimity=0.6)).scene(turn, TRUTHS).injections
@@ -125,11 +125,11 @@ def test_less_than_unanimous_others_name_the_opposite_too():
     assert said[0].text.count(f": {step.truth} (") == 2
 
 
-def test_nobody_speaks_in_a_group_of_none():
+def test_empty_group_says_nothing():
     assert injections(script(conformity=Conformity(size=0))) == []
 
 
-def test_sham_says_as_much_in_the_same_places_and_takes_nothing():
+def test_sham_says_as_much_in_the_same_places_and_removes_nothing():
     parts = {"conformity": Conformity(), "infallibility": Infallibility()}
     for turn in TURNS:
         real, sham = (script(s, **parts).scene(turn, TRUTHS) for s in (False, True))
@@ -140,7 +140,7 @@ def test_sham_says_as_much_in_the_same_places_and_takes_nothing():
     assert all(i.action == "said" for i in injections(script(True, amnesia=Amnesia(frequency=1))))
 
 
-def test_sham_of_amnesia_leaves_every_fact_where_it_was():
+def test_sham_of_amnesia_removes_no_fact():
     sham = script(True, amnesia=Amnesia(frequency=1, scope=1)).scene(20, TRUTHS)
     real = script(amnesia=Amnesia(frequency=1, scope=1)).scene(20, TRUTHS)
     plain = script().scene(20, TRUTHS)
@@ -150,7 +150,7 @@ def test_sham_of_amnesia_leaves_every_fact_where_it_was():
     assert added == missing + len(sham.past)  # a line break each
 
 
-def test_stressors_act_alike_alone_and_together():
+def test_stressors_act_the_same_alone_and_together():
     parts: dict[str, Any] = {
         "infallibility": Infallibility(),
         "conformity": Conformity(),
@@ -163,7 +163,7 @@ def test_stressors_act_alike_alone_and_together():
         assert places == {(i.action, i.turn) for i in alone}
 
 
-def test_the_same_seed_gives_the_same_session_and_another_does_not():
+def test_seed_determines_the_session():
     part = Amnesia(frequency=0.5)
     again = [injections(script(amnesia=part)) for _ in range(2)]
     assert again[0] == again[1]
