@@ -1,4 +1,4 @@
-"""A server on loopback that Claude Code takes for its model: it follows a script."""
+"""A scripted model server on loopback for Claude Code."""
 
 import json
 import threading

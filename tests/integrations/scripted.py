@@ -1,4 +1,4 @@
-"""Agents that do as they are told, for every host alike: they loop, poll, page, or recover."""
+"""Scripted agents for every host, which loop, poll, page or recover."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Claude Code itself, with a scripted model on loopback: by a command hook, and by its SDK."""
+"""Claude Code with a scripted model on loopback: by a command hook, and by its SDK."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ BROKEN = (
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty project, and an environment in which Claude Code talks to nobody else."""
+    """An empty project, and an environment without other servers."""
     if not CLAUDE.exists():
         pytest.skip("this wheel of claude-agent-sdk brings no Claude Code")
     for name in os.environ:

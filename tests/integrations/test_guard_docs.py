@@ -1,4 +1,4 @@
-"""What the page on guards shows can be imported, from ours and from the hosts."""
+"""Every import on the page about guards works."""
 
 import re
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""Graphs of LangGraph and runnables of LangChain as subjects, with the real packages."""
+"""LangGraph graphs and LangChain runnables as subjects, with the real packages."""
 
 import sys
 

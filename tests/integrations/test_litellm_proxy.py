@@ -1,4 +1,4 @@
-"""The guard in the proxy of LiteLLM: calls pass by the proxy's own line of callbacks."""
+"""The guard as a callback of the LiteLLM proxy."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The span processor of OpenTelemetry with the real SDK: events when a conversation loops."""
+"""The OpenTelemetry span processor with the real SDK."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ pytest.importorskip("opentelemetry.sdk", reason="`make test-integrations` brings
 
 
 class Traced:
-    """A tracer whose spans go by the processor, and what it emitted."""
+    """A tracer with the processor, and the list of emitted events."""
 
     def __init__(self, **settings: Any) -> None:
         from opentelemetry.sdk._logs import LoggerProvider

@@ -1,4 +1,4 @@
-"""Detecting on a real Ray cluster of two workers: the verdicts of one process, whatever dies."""
+"""Jobs on a Ray cluster of two workers give the verdicts of one process, even if a worker dies."""
 
 import json
 import os

@@ -85,7 +85,7 @@ def _write_and_be_killed(path: Path) -> None:
 
 @pytest.fixture
 def left_over(tmp_path: Path) -> Path:
-    """What a writer that was killed has left."""
+    """Leave the part file of a killed writer."""
     context = multiprocessing.get_context("spawn")
     writer = context.Process(target=_write_and_be_killed, args=(tmp_path / "t.csv",))
     writer.start()

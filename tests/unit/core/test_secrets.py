@@ -1,4 +1,4 @@
-"""Keys are redacted by the name of their variable; short placeholders are left alone."""
+"""Secrets are redacted by the name of their variable; short placeholders are not."""
 
 import re
 from base64 import b64encode, urlsafe_b64encode

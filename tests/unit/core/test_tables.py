@@ -1,4 +1,4 @@
-"""Tables are read in one way, whatever separates their cells and whoever asks."""
+"""Tables are read alike whatever their separator."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The hook of Claude Code: what it reads of a transcript, and what it answers."""
+"""The Claude Code hook: what it reads of a transcript, and its replies."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The hook in Inspect: a looping sample is nudged, then stopped; all others are left alone."""
+"""The Inspect hook nudges looping samples, then stops them, and ignores all others."""
 
 import logging
 from typing import Any

@@ -1,4 +1,4 @@
-"""Scanners of Scout and scorers of Inspect: what they say, and the messages that they refer to."""
+"""Scout scanners and Inspect scorers: their results, explanations and references."""
 
 import asyncio
 from pathlib import Path

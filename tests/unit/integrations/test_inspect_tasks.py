@@ -1,4 +1,4 @@
-"""Self-play and stress trials as tasks of Inspect: our runner, Inspect's models, one log."""
+"""Self-play and stress trials as Inspect tasks."""
 
 from pathlib import Path
 from typing import Any

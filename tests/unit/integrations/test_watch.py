@@ -1,4 +1,4 @@
-"""What all live guards share: when they nudge, when they stop, and when they leave work alone."""
+"""The rules of all live guards: when they nudge, when they stop, and what they ignore."""
 
 import logging
 
@@ -17,7 +17,7 @@ def step(arguments: str = "pytest", result: str = "1 failed", name: str = "bash"
 
 
 def actions(watch: Watch, steps: list[list[dict]], key: str = "") -> list[str | None]:
-    """What the host is told when it hands over all messages after each step."""
+    """Follow a growing conversation, and list the actions."""
     told: list[str | None] = []
     for n in range(1, len(steps) + 1):
         found = watch.follow([message for each in steps[:n] for message in each], key)

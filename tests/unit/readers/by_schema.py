@@ -1,4 +1,4 @@
-"""A talk in formats whose tools can't be run here, by the schema of each."""
+"""Logs of tools that can't run here, written by their schemas."""
 
 import csv
 import io
@@ -185,7 +185,7 @@ def chatgpt(talk: Talk) -> bytes:
 
 
 def calls_of_a_model(talk: Talk) -> list[tuple[list[Any], Any]]:
-    """What a model was shown and what it gave, call by call: each time all that went before."""
+    """Inputs and outputs call by call, each with the whole history."""
     messages = openai_messages(talk)
     places = [n for n, message in enumerate(messages) if message["role"] == "assistant"]
     return [(messages[:n], messages[n]) for n in places]

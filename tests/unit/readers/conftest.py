@@ -1,4 +1,4 @@
-"""Logs written on the spot for the tests of the readers."""
+"""Fixtures that write logs for the tests of readers."""
 
 import json
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture(autouse=True)
 def _pyarrow_for_parquet(request: pytest.FixtureRequest) -> None:
-    """The light install reads no Parquet, so a log of that kind is left out of its tests."""
+    """Skip Parquet logs without the extra."""
     if ".parquet" in request.node.name:
         pytest.importorskip("pyarrow", reason="Parquet files come with [parquet]")
 
@@ -39,7 +39,7 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def talk(write: Write) -> Callable[..., Trajectory]:
-    """The one conversation that the given lines hold."""
+    """Read the only conversation of the given lines."""
 
     def talk(*lines: Any, form: str | None = None) -> Trajectory:
         (trajectory,) = readers.read(write(*lines), format=form)
@@ -50,7 +50,7 @@ def talk(write: Write) -> Callable[..., Trajectory]:
 
 @pytest.fixture
 def reason(write: Write) -> Callable[..., str]:
-    """Why the given lines can't be read."""
+    """Return the reason why the given lines can't be read."""
 
     def reason(*lines: Any, form: str | None = None) -> str:
         with pytest.raises(LogError) as caught:

@@ -1,4 +1,4 @@
-"""Every kind of log that is read, with a healthy and a looping talk in it.
+"""Every kind of log, with a healthy and a looping conversation.
 
 Where the tool can be run, it made them (`made/make_logs.py`); the others follow its schema.
 """
@@ -58,7 +58,7 @@ WITHOUT_QUESTIONS = {"codex-exec.jsonl"}
 
 
 class Log(NamedTuple):
-    """The format that a kind of log should be read as, and two logs of the kind."""
+    """The expected format of a kind of log, and two logs of that kind."""
 
     format: str
     healthy: bytes

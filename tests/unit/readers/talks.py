@@ -1,11 +1,11 @@
-"""Two talks that every format writes in its own way: one goes on, one goes in circles."""
+"""Two conversations that every format writes: a healthy one and a looping one."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 
 class Step(NamedTuple):
-    """What somebody says, or a call with its result."""
+    """A message, or a call with its result."""
 
     who: str
     text: str = ""

@@ -1,4 +1,4 @@
-"""OpenHands keeps a file for each event: the folder is the log."""
+"""OpenHands writes a file per event: the folder is the log."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every format: found by its content, never taken for another, judged by the assistant."""
+"""Every format is recognised by content, by one reader, and judged by the assistant's turns."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def written(folder: Path, kind: str, talk: str) -> Path:
 
 
 def read(folder: Path, kind: str, talk: str) -> Trajectory:
-    """The conversation; of a pair of preferences, the one that was chosen."""
+    """Return the conversation; for preferences, the chosen one."""
     first, *others = readers.read(written(folder, kind, talk))
     assert len(others) == (LOGS[kind].format == "preferences")
     return first
@@ -64,7 +64,7 @@ def test_looping_log_loops_and_healthy_one_does_not(tmp_path, kind):
 
 @pytest.fixture
 def taken(monkeypatch) -> set[str]:
-    """The names of the formats that logs are taken for while they are read."""
+    """Record the formats that logs are recognised as."""
     names = set[str]()
     of, of_archives = Formats.of, Formats.of_archives
 
@@ -95,7 +95,7 @@ SHARED = {
 
 @pytest.mark.parametrize("kind", LOGS)
 def test_each_log_matches_one_reader(tmp_path, kind):
-    """The full matrix: each log against every reader, whatever the order they are tried in."""
+    """Each log against every reader, independent of their order."""
     log, own = written(tmp_path, kind, "healthy"), LOGS[kind].format
     mine = spoken_in(readers.read(log))
     for name, reader in readers.READERS.items():
@@ -110,7 +110,7 @@ def test_each_log_matches_one_reader(tmp_path, kind):
 
 
 def alone(log: Path, reader: type[readers.Reader]) -> Iterator[Trajectory]:
-    """What a reader makes of a log that it may decline: only what it recognises is forced on it."""
+    """Read the values of a log that a reader matches."""
 
     class Strict(reader):  # type: ignore[valid-type,misc]
         def read(self, value, place):

@@ -1,4 +1,4 @@
-"""Logs that unpack to far more than they are: refused in a sentence, quickly, in little memory."""
+"""Decompression bombs are rejected quickly and in little memory."""
 
 import gzip
 import json
@@ -19,7 +19,7 @@ TALK = json.dumps({"turns": ["Hi", "Ho"]}).encode()
 
 @pytest.fixture
 def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quarter of a megabyte where there are 64, so that the bombs stay small."""
+    """Lower the limit from 64 MB to a quarter of one, so that the bombs stay small."""
     monkeypatch.setattr(streams, "FREE_EXPANSION", SMALL // 4)
 
 

@@ -116,7 +116,7 @@ def test_read_all_reads_every_log_found(folder):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
 @pytest.mark.parametrize("pattern", ["", "*", "**/*", "*.jsonl"])
 def test_only_regular_files_are_opened_in_folders(folder, pattern):
-    """Opening a pipe would wait for ever for somebody to write to it."""
+    """Opening a pipe would wait for a writer forever."""
     os.mkfifo(folder / "pipe.jsonl")
     skipped: list[str] = []
     found = readers.find_logs([folder / pattern], on_skip=skipped.append)
@@ -127,7 +127,7 @@ def test_only_regular_files_are_opened_in_folders(folder, pattern):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
 def test_explicit_pipe_is_read(tmp_path):
-    """As a shell hands one over: `chimera detect <(command)`."""
+    """As with process substitution: `chimera detect <(command)`."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     assert readers.find_logs([pipe]) == [str(pipe)]

@@ -1,4 +1,4 @@
-"""What fuzzing found once, kept so that it stays found."""
+"""Regression tests for findings of fuzzing."""
 
 import json
 

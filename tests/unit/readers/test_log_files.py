@@ -1,4 +1,4 @@
-"""Files as they come: packed, recoded, broken off, empty, huge, or no logs at all."""
+"""Compressed, transcoded, truncated, empty and huge files, and files that are not logs."""
 
 import gzip
 import io
@@ -68,7 +68,7 @@ def test_formats_may_change_from_line_to_line(write):
 
 @pytest.fixture
 def piped(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
-    """Puts bytes on standard input, which can't be wound back and gives a few bytes at a time."""
+    """Feed bytes through an unseekable standard input that returns a few bytes at a time."""
 
     class Pipe(io.RawIOBase):
         def __init__(self, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""A reader of the user's own: one class, named where a format is asked for."""
+"""A custom reader is one class, given as the format."""
 
 import json
 from collections.abc import Iterator

@@ -49,7 +49,7 @@ SAMPLE = {
 
 
 def packed(members: dict[str, Any], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """An archive as Inspect writes it; zstd members are put in by hand, as any Python can."""
+    """Write an archive like Inspect's; zstd members are added by hand for older Pythons."""
     raw = {
         name: value if isinstance(value, bytes) else json.dumps(value).encode()
         for name, value in members.items()

@@ -65,7 +65,7 @@ def test_messages_may_be_typed_values_instead_of_json(talk):
 
 
 def test_span_around_calls_adds_no_messages(talk):
-    """Or a healthy conversation would look as if it repeated itself."""
+    """Otherwise a healthy conversation would seem to repeat itself."""
     around = call(0, [ASKED], ENDED, **{"gen_ai.operation.name": "invoke_agent"})
     assert texts(talk(batch(around, *CALLS))) == ["Hi.", "Hello.", "Bye.", "So long."]
     named = {"gen_ai.conversation.id": "c"}

@@ -1,4 +1,4 @@
-"""The plain format: what we write and what most people can write by hand."""
+"""The plain format, which Chimera Lab writes."""
 
 import pytest
 

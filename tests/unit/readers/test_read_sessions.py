@@ -1,4 +1,4 @@
-"""Sessions of Codex and Gemini CLI, where a log is more than its messages."""
+"""Sessions of Codex and Gemini CLI."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ RUN = codex("response_item", type="function_call", name="run", arguments="{}", c
     ],
 )  # fmt: skip
 def test_codex_header_is_not_part_of_the_result(talk, output, result, failed):
-    """Times and numbers differ from call to call; the same result must be the same."""
+    """Times and process ids differ between calls, but equal results must compare as equal."""
     back = codex("response_item", type="function_call_output", call_id="1", output=output)
     assert talk(RUN, back).turns[0].calls == (Call("run", "{}", result, failed),)
 

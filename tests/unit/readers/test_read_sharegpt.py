@@ -1,4 +1,4 @@
-"""ShareGPT logs and their relatives."""
+"""ShareGPT logs and their variants."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_system_and_tools_are_not_spoken(talk, name):
 
 
 def test_an_assistant_that_only_calls_tools_is_judged_and_not_its_user(talk):
-    """Nothing is said that could be judged; its calls are still there for the loop detector."""
+    """No turn can be judged, but the calls are kept for the loop detector."""
     asked = {"from": "human", "value": "How warm is it?"}
     call = {"from": "function_call", "value": '{"name": "warm", "arguments": {"town": "Oslo"}}'}
     read = talk({"conversations": [asked, *[call, {"from": "observation", "value": "12"}] * 5]})

@@ -1,4 +1,4 @@
-"""What can't be read: named for what it seems to be, with the way out, and harmless to the rest."""
+"""Unreadable files are named by their likely type, with a fix, and don't affect other files."""
 
 import json
 

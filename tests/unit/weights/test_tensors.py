@@ -1,4 +1,4 @@
-"""A safetensors file is read by a few lines of our own, and a broken one is named."""
+"""Reading safetensors files, and errors for broken ones."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from chimeralab.weights.tensors import read_tensors
 
 
 def written(path: Path, arrays: dict[str, np.ndarray]) -> Path:
-    """The format as it is published: a length, a JSON table, the numbers."""
+    """Write the published format: a length, a JSON header, the data."""
     table: dict[str, object] = {"__metadata__": {"format": "pt"}}
     data = b""
     for name, array in arrays.items():

@@ -1,4 +1,4 @@
-"""Model files are either exactly what was pinned, or not there."""
+"""Model files are exactly as pinned, or missing."""
 
 import hashlib
 import os
@@ -54,7 +54,7 @@ def states(checks: Mapping[ModelFile, str]) -> list[str]:
 
 
 def leftovers(spec: ModelSpec) -> list[Path]:
-    """Whatever lies in the model's folder besides its files and their stamps."""
+    """List the files of a model's folder other than its files and stamps."""
     ours = {file.name for file in spec.files} | {f".{file.name}.verified" for file in spec.files}
     return [path for path in model_folder(spec.name).iterdir() if path.name not in ours]
 
@@ -71,7 +71,7 @@ CONNECT_TIMEOUT = pulling.CONNECT_TIMEOUT
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However busy the machine is, an answer that comes is waited for."""
+    """Raise the timeouts, so that a busy machine does not fail tests."""
     monkeypatch.setattr(pulling, "CONNECT_TIMEOUT", 3_600.0)
     monkeypatch.setattr(pulling, "READ_TIMEOUT", 3_600.0)
 
@@ -212,7 +212,7 @@ def test_changed_file_is_downloaded_again(harm: Any, tiny: ModelSpec, hub_server
 
 @pytest.fixture
 def change_behind_an_old_date(tiny: ModelSpec, hub_server: Any) -> None:
-    """One word of a verified file is other, its size and date are as before."""
+    """Change a word of a verified file, keeping its size and date."""
     path = ensure("tiny", say=lambda _: None) / "words.json"
     before = path.stat()
     path.write_bytes(path.read_bytes().replace(b"tiny", b"TINY"))

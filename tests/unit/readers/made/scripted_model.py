@@ -1,4 +1,4 @@
-"""A model that says what a talk says, for the clients of OpenAI and of Gemini, on the loopback."""
+"""A scripted model server on loopback, for the clients of OpenAI and Gemini."""
 
 import json
 from collections.abc import Iterator

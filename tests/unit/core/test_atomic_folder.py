@@ -1,4 +1,4 @@
-"""A folder is replaced as a whole or not at all, and what killed writers leave is swept away."""
+"""Folders are replaced atomically, and leftovers of killed writers are removed."""
 
 from pathlib import Path
 
