@@ -260,7 +260,7 @@ class Trial(Kind):
 
     def outcomes(self, study: Study) -> Iterable[Mapping[str, Any]]:
         plan = restore_plan(study)
-        trials = load_trials(study, whole=True)
+        trials = load_trials(study, complete=True)
         for rows, tallies in measure_sessions(trials, plan.weights, plan.custom_measures):
             row = rows[0]
             session = (row.session, row.arm, row.scenario, row.repeat, row.dose)
@@ -343,7 +343,7 @@ def analyse_trial(
     """
 
     def compute() -> TrialAnalysis:
-        plan, trials = restore_plan(study), load_trials(study, whole=True)
+        plan, trials = restore_plan(study), load_trials(study, complete=True)
         found = analyse_sessions(trials, plan, seed=seed, resamples=resamples)
         planned, source = len(study.talks), str(study.path)
         return replace(found, source=source, planned=planned, left_out=incomplete_sessions(study))

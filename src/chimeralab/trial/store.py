@@ -30,10 +30,10 @@ _TRIALS = """
     JOIN trajectories c ON c.id = t.trajectory ORDER BY c.position, t.trial
 """
 _INCOMPLETE = """
-    SELECT condition, coalesce(outcome, 'not finished') AS reason, count(*) AS n
+    SELECT condition, coalesce(outcome, 'not finished') AS became, count(*) AS n
     FROM trajectories c WHERE coalesce(outcome, '') != 'completed'
     AND EXISTS (SELECT 1 FROM attempts a WHERE a.trajectory = c.id)
-    GROUP BY 1, 2 ORDER BY min(c.position)  -- `reason` is also a column
+    GROUP BY condition, became ORDER BY min(c.position)
 """
 
 
@@ -45,12 +45,12 @@ def trial_plan(study: Study) -> TrialPlan:
     return plan
 
 
-def load_trials(study: Study, *, whole: bool = False) -> Iterator[TrialRow]:
-    """Load the scored trials in plan order, with `whole` only those of complete sessions."""
+def load_trials(study: Study, *, complete: bool = False) -> Iterator[TrialRow]:
+    """Load the scored trials in plan order, or with `complete` only those of complete sessions."""
     arms = trial_plan(study).arms
     with study.archive() as archive:
         for row in archive.rows(_TRIALS):
-            if not whole or row["outcome"] == "completed":
+            if not complete or row["outcome"] == "completed":
                 yield TrialRow.from_cells(
                     row,
                     session=row["trajectory"],
@@ -65,7 +65,7 @@ def incomplete_sessions(study: Study) -> tuple[SessionsLeftOut, ...]:
     """The sessions that were started but did not complete, by arm and reason."""
     with study.archive() as archive:
         rows = archive.rows(_INCOMPLETE)
-        return tuple(SessionsLeftOut(row["condition"], row["reason"], row["n"]) for row in rows)
+        return tuple(SessionsLeftOut(row["condition"], row["became"], row["n"]) for row in rows)
 
 
 def rescore(study: Study, archive: Archive) -> Iterator[tuple[str, str]]:
@@ -132,7 +132,7 @@ def _own_counts(study: Study) -> Iterator[tuple[str, str, str, Any, tuple[TrialR
     plan, code = trial_plan(study), study.plan.code
     if not (plan.measures or plan.own):
         return
-    trials = load_trials(study, whole=True)
+    trials = load_trials(study, complete=True)
     for (session, arm), group in groupby(trials, key=lambda row: (row.session, row.arm)):
         rows = tuple(group)
         acting = {f"stressors.{name}" for name in plan.arms[str(arm)].stressors}
