@@ -116,8 +116,8 @@ def add_subcommand(args: list[str]) -> list[str]:
 def rate() -> None:
     """Label conversations: 1 for a loop, 0 for none.
 
-    `chimera rate PATH...` is short for `chimera rate run PATH...` (write ./sample for a path that is
-    named like a subcommand). Logs are rated by the rules. A study is rated by the rules, by models
+    `chimera rate PATH...` is short for `chimera rate run PATH...`; write a path that is named like
+    a subcommand as ./sample. Logs are rated by the rules. A study is rated by the rules, by models
     and raters of its plan, and by people, who rate a packet of files or in the browser.
 
     \b

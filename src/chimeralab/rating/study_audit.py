@@ -24,7 +24,7 @@ from chimeralab.rating.audit import (
     audit_json,
     write_record,
 )
-from chimeralab.rating.gate import FORBIDDEN, NO_AUDIT, ClaimScope, Gate
+from chimeralab.rating.gate import FORBIDDEN, HUMAN, NO_AUDIT, ClaimScope, Gate
 from chimeralab.rating.labels import LabelTable, from_ratings, write_targets
 from chimeralab.rating.rater_checks import load_retest
 from chimeralab.rating.raters import find_rater, list_raters, load_ratings, load_study_rubric
@@ -238,9 +238,11 @@ def _labels_hash(given: RatingsByRater) -> str:
 def _check_all_rated(study: Study, given: RatingsByRater, items: Sequence[str]) -> None:
     for name, ratings in given.items():
         if len(ratings) < len(items):
+            person = name.removeprefix(HUMAN) if name.startswith(HUMAN) else ""
+            how = f"invite {study.path} {person}" if person else f"{study.path} --rater {name}"
             raise InputError(
                 f"{name} has not rated {len(items) - len(ratings)} of the {len(items)} "
-                f"conversations of the gate; run `chimera rate {study.path} --rater {name}`"
+                f"conversations of the gate; run `chimera rate {how}`"
             )
 
 
