@@ -146,7 +146,7 @@ def test_report_of_one_conversation_says_what_it_cannot_show(chimera: Chimera, s
     page = Path(row["page"]).read_text(encoding="utf-8")
     assert "nothing to compare it with" in row["glance"][1]
     assert "<strong>Exploratory:</strong>" in page.split("<nav")[0]
-    assert "one seed prompt alone tells nothing" in page
+    assert "one seed prompt alone says nothing" in page
     assert not (study / "report" / "figures" / "contrasts.svg").exists()
 
 

@@ -25,8 +25,8 @@ from chimeralab.stats.survival import (
     survival_band,
 )
 
-ONE_PROMPT = "one seed prompt alone tells nothing about others"
-NO_SPREAD = "the prompts do not differ at all"
+ONE_PROMPT = "one seed prompt alone says nothing about others"
+NO_SPREAD = "no variation between prompts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ def estimate_curve(runs: Runs, settings: Settings) -> OnsetCurve:
     found = kaplan_meier(followed)
     low, high, reasons = None, None, {}
     if len(np.unique(runs.seed)) < 2:
-        reasons = dict.fromkeys(("low", "high"), "one seed prompt alone tells nothing of others")
+        reasons = dict.fromkeys(("low", "high"), ONE_PROMPT)
     else:
         rng = settings.stream("curve", str(runs.condition[0]))
         size = min(settings.resamples, BAND_RESAMPLES)

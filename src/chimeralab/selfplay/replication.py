@@ -73,7 +73,7 @@ def _separate(cells: Cells, halves: Halves, measure: Measure, settings: Settings
         untested = ("interval", "bootstrap", "p", "p_holm", "se_ratio")
         why |= dict.fromkeys(untested, "needs two prompts on each side that differ")
     if naive is None:
-        why |= dict.fromkeys(("naive_p", "se_ratio"), "the runs of a side do not differ at all")
+        why |= dict.fromkeys(("naive_p", "se_ratio"), "no variation between the runs of a side")
     return Effect(
         asked=_whole(halves),
         words=SELF_PLAY,

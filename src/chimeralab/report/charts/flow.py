@@ -168,7 +168,7 @@ def describe_attempts(arm: ConditionFlow) -> Iterator[str]:
     """Count the requests, and those without an answer by reason."""
     total = sum(arm.attempts.values())
     if total:
-        yield plural(total, "question")
+        yield plural(total, "request")
     again = {ATTEMPTS.get(k, k): n for k, n in arm.attempts.items() if k != "answered"}
     if again:
         reasons = ", ".join(f"{name} {count:,}" for name, count in again.items())
@@ -190,7 +190,7 @@ def flow_table(arms: Flow) -> Table:
         counts = {stage.name.lower(): stage.reached for stage in stages}
         raw.append({"condition": name, **counts, "notes": note})
     named = [stage.name for stage in next(iter(arms.values()))]
-    headings = ("condition", *named, "what happened on the way")
+    headings = ("condition", *named, "details")
     return make_table("flow", headings, rows, raw, words=(0, len(headings) - 1))
 
 

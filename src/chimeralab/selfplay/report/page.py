@@ -180,7 +180,7 @@ def _results(material: Material, analysis: Analysis, runs: Runs) -> Iterator[Sec
         [
             figures.survival_figure(analysis, words),
             tables.first_collapses(analysis, words),
-            details("Runs still followed", [tables.at_risk(analysis, words)]),
+            details("Runs at risk", [tables.at_risk(analysis, words)]),
             *([log_rank] if several else ()),
             heading(f"After the first {words.event}"),
             tables.after_onset(analysis, words),
@@ -209,7 +209,7 @@ def _contrasts(material: Material, analysis: Analysis, runs: Runs) -> Section:
     measure, words = material.measure, material.words
     forest = figures.forest_figure(analysis, runs, measure, words)
     others = [
-        details(f"The same for the {measure_name(name, words)}", [table(name)])
+        details(f"Differences in the {measure_name(name, words)}", [table(name)])
         for name in MEASURES
         if name != measure
     ]

@@ -135,11 +135,11 @@ def test_flow_gives_a_reason_for_every_loss(material: Material, results: Results
     ]
 
 
-def test_flow_counts_questions_that_were_not_answered(material: Material) -> None:
+def test_flow_counts_requests_without_an_answer(material: Material) -> None:
     arms = (replace(material.arms[0], attempts={"answered": 112, "timeout": 3, "server": 1}),)
     (stages,) = study_flow(material._replace(arms=arms)).values()
     assert list(stages[1].lines) == [
-        "116 questions",
+        "116 requests",
         "4 without an answer: timed out 3, server error 1",
     ]
 
