@@ -47,13 +47,6 @@ AtLeastZero = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True, slots=True)
-class OutcomeTable(Record):
-    """[outcomes] of a trial: the primary effects; all others are exploratory."""
-
-    primary: tuple[DeclaredEffect, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class TrialPlan(Record):
     """The resolved plan of a trial. `arms` and `subjects` are keyed by condition.
 
@@ -183,7 +176,7 @@ def read_trial(
         },
         agents=agents,
         answering=_read_table(AnswerRules, tables, "answers"),
-        declared=_read_table(OutcomeTable, tables, "outcomes").primary,
+        declared=_read_outcomes(tables),
         evidence=next((each for each in modes if each is not None), "true"),
     )
     _check_declared(plan, arms)
@@ -212,6 +205,17 @@ def _read_speakers(
         sampling = merge_sampling(outer, inner)
         speakers[key] = (Speaker(key.subject, key.subject, sampling, table.system),)
     return speakers
+
+
+def _read_outcomes(tables: Mapping[str, Any]) -> tuple[DeclaredEffect, ...]:
+    """Read the primary effects; all others are exploratory."""
+    table = tables.get("outcomes", {})
+    for key in table:
+        choose(key, ("primary",), f"key {key!r} in [outcomes]")
+    effects: tuple[DeclaredEffect, ...] = read_value(
+        tuple[DeclaredEffect, ...], table.get("primary", []), "[outcomes] primary"
+    )
+    return effects
 
 
 def _check_declared(plan: TrialPlan, arms: Mapping[str, Arm]) -> None:

@@ -7,6 +7,7 @@ session resumes exactly where it stopped.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -118,6 +119,11 @@ class Script(Record):
     evidence: Evidence = "true"
     _cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
+    def _cached(self, key: Any, compute: Callable[[], Any]) -> Any:
+        if key not in self._cache:
+            self._cache[key] = compute()
+        return self._cache[key]
+
     @property
     def asks_again(self) -> bool:
         return self.answering.unreadable == "ask again"
@@ -200,11 +206,13 @@ class Script(Record):
     def _recall_turn(self, turn: int, answers: Sequence[str], probed: Probed) -> SubjectTurn:
         """An earlier turn as a subject with its own memory got it."""
         alone = probed.get(PrivateAnswer.name)
-        key = "recall", turn, tuple(answers[: turn - 1]), alone
-        if key not in self._cache:
+
+        def compute() -> SubjectTurn:
             scene = self._stage(turn, answers, self.arm.stressors, alone)
-            self._cache[key] = self._as_subject_turn(scene, answers)
-        found: SubjectTurn = self._cache[key]
+            return self._as_subject_turn(scene, answers)
+
+        key = "recall", turn, tuple(answers[: turn - 1]), alone
+        found: SubjectTurn = self._cached(key, compute)
         return found
 
     def _as_subject_turn(self, scene: Scene, answers: Sequence[str]) -> SubjectTurn:
@@ -252,14 +260,14 @@ class Script(Record):
         )
 
     def _is_visible(self, stressor: str, turn: int) -> bool:
-        key = "visible", turn, stressor
-        if key not in self._cache:
+        def compute() -> bool:
             # What is forgotten does not depend on the answers.
             blank = [""] * (turn - 1)
             scene = self._stage(turn, blank, self.arm.stressors)
             moment = self._moment(turn, self._past(blank)[0])
-            self._cache[key] = self.arm.stressors[stressor].stands(scene, moment)
-        return bool(self._cache[key])
+            return self.arm.stressors[stressor].stands(scene, moment)
+
+        return bool(self._cached(("visible", turn, stressor), compute))
 
     @property
     def _strength(self) -> float:
@@ -274,9 +282,8 @@ class Script(Record):
 
     def is_falsified(self, question: Question) -> bool:
         """Whether the evidence about a question is false."""
-        if "falsified" not in self._cache:
-            self._cache["falsified"] = self.course.draw_falsified(self.evidence_mode)
-        return question.id in self._cache["falsified"]
+        draw = partial(self.course.draw_falsified, self.evidence_mode)
+        return question.id in self._cached("falsified", draw)
 
     def _moment(
         self, turn: int, chosen: tuple[str | None, ...], alone: str | None = None
@@ -344,29 +351,29 @@ class Script(Record):
         chat: tuple[Message, ...],
     ) -> Request:
         """A chat with the solution of its question, which only phantoms receive."""
-        key = scene.present.turn, question.id
-        if key not in self._cache:
-            text, strength = self._evidence_for(question)
-            true = not self.is_falsified(question)
-            facts = {fact.id: fact for fact in self.course.facts_before(scene.present.turn + 1)}
-            needs = [
-                {
-                    "text": fact.text,
-                    "wrong": [
-                        fact.text.replace(fact.value, other)
-                        for other in self.course.other_values(fact)
-                    ],
-                }
-                for fact in (facts[name] for name in question.needs if name in facts)
-            ]
-            self._cache[key] = {
-                "item": question.id,
-                "question": question.prompt,
-                "truth": str(question.truth),
-                "options": question.options,
-                "lure": None if question.signal is None else str(question.signal),
-                "evidence": {"text": text, "strength": strength, "true": true},
-                "needs": needs,
-            }
+        turn = scene.present.turn
+        solution = self._cached((turn, question.id), partial(self._solve, turn, question))
         allowed = options if self.answering.constrained else ()
-        return Request(chat, key=self._cache[key], options=allowed)
+        return Request(chat, key=solution, options=allowed)
+
+    def _solve(self, turn: int, question: Question) -> dict[str, Any]:
+        text, strength = self._evidence_for(question)
+        told = {fact.id: fact for fact in self.course.facts_before(turn + 1)}
+        needs = []
+        for fact in (told[name] for name in question.needs if name in told):
+            others = self.course.other_values(fact)
+            wrong = [fact.text.replace(fact.value, other) for other in others]
+            needs.append({"text": fact.text, "wrong": wrong})
+        return {
+            "item": question.id,
+            "question": question.prompt,
+            "truth": str(question.truth),
+            "options": question.options,
+            "lure": None if question.signal is None else str(question.signal),
+            "evidence": {
+                "text": text,
+                "strength": strength,
+                "true": not self.is_falsified(question),
+            },
+            "needs": needs,
+        }

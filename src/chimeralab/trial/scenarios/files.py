@@ -4,13 +4,12 @@ import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
@@ -31,7 +30,6 @@ from chimeralab.trial.scenarios.items import (
 )
 from chimeralab.trial.trials import FRAMES, read_truth
 
-T = TypeVar("T")
 Count = Annotated[int, Field(ge=1)]
 
 BENCHFORM = 'a BenchForm task: {"data": [{"parsed_inputs", "multiple_choice_targets", ...}]}'
@@ -54,21 +52,21 @@ class FileSet(Record):
     def within(self, folder: Path) -> Self:
         return replace(self, path=str(folder / self.path))
 
-    @contextmanager
-    def detect_absence(self) -> Iterator[None]:
-        """Raise a distinct error if the files are missing."""
+    def load(self) -> tuple[Sequence[Scenario], str]:
+        """All scenarios of the set, and how many of what they are."""
+        raise NotImplementedError
+
+    def read(self, number: int | None = None) -> tuple[Scenario, ...]:
+        """Read the first scenarios, by default up to the default number."""
         try:
-            yield
+            found, what = self.load()
         except InputError as error:
             if Path(self.path).exists():
                 raise
             raise MissingSourceError(str(error)) from None
-
-    def take(self, found: Sequence[T], number: int | None, what: str) -> Sequence[T]:
-        """Take the first ones: a number, or by default up to the default number."""
         if number is not None and number > len(found):
             raise InputError(f"{self.path} has {what}, but [scenarios] number is {number}")
-        return found[: number or DEFAULT_NUMBER]
+        return tuple(found[: number or DEFAULT_NUMBER])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +80,18 @@ class ChoiceSet(FileSet):
     def read_all(path: Path, seed: int) -> tuple[Scenario, ...]:
         raise NotImplementedError
 
-    def read(self, number: int | None = None) -> tuple[Scenario, ...]:
-        """Read scenarios of equal length; shorter ones are skipped."""
-        with self.detect_absence():
-            found = self.read_all(Path(self.path), self.seed)
-            long = [each for each in found if len(each.questions) >= self.questions]
-            if not long:
-                raise InputError(
-                    f"{self.path} has no part of {self.questions} questions; lower `questions`"
-                )
-            taken = self.take(long, number, f"{len(long)} parts of {self.questions} questions")
-        return tuple(replace(each, questions=each.questions[: self.questions]) for each in taken)
+    def load(self) -> tuple[Sequence[Scenario], str]:
+        """Load scenarios of equal length; parts that are too short are skipped."""
+        found = [
+            replace(each, questions=each.questions[: self.questions])
+            for each in self.read_all(Path(self.path), self.seed)
+            if len(each.questions) >= self.questions
+        ]
+        if not found:
+            raise InputError(
+                f"{self.path} has no part of {self.questions} questions; lower `questions`"
+            )
+        return found, f"{len(found)} parts of {self.questions} questions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,26 +100,24 @@ class Sycon(FileSet):
 
     seed: int = 0
 
-    def read(self, number: int | None = None) -> tuple[Scenario, ...]:
+    def load(self) -> tuple[Sequence[Scenario], str]:
         rng = make_rng("sycon", self.seed)
-        with self.detect_absence():
-            questions = read_sycon(Path(self.path)).questions
+        questions = read_sycon(Path(self.path)).questions
         if not questions:
             raise InputError(f"{self.path} has no questions; expected those of SYCON-Bench")
-        asked = self.take(questions, number, f"{len(questions)} questions")
-        return tuple(
+        found = [
             Scenario(f"sycon-{each.id}", "beliefs", (), (_as_choice(each, rng, self.path),))
-            for each in asked
-        )
+            for each in questions
+        ]
+        return found, f"{len(questions)} questions"
 
 
 class JsonLines(FileSet):
     """`use = "jsonl"`: the scenarios of a file, in order; see docs/scenarios.md for the keys."""
 
-    def read(self, number: int | None = None) -> tuple[Scenario, ...]:
-        with self.detect_absence():
-            found = read_scenarios(Path(self.path))
-        return tuple(self.take(found, number, plural(len(found), "scenario")))
+    def load(self) -> tuple[Sequence[Scenario], str]:
+        found = read_scenarios(Path(self.path))
+        return found, plural(len(found), "scenario")
 
 
 def read_benchform(path: Path, seed: int = 0) -> tuple[Scenario, ...]:
