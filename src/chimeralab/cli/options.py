@@ -117,7 +117,7 @@ LOG_OPTIONS: tuple[Decorator, ...] = (
         help="Judge only these turns. Default: the assistant's in a chat, all in self-play.",
     ),
     click.option("--skip-bad", is_flag=True, help="Don't fail if some entries can't be read."),
-    click.option("--verbose", is_flag=True, help="List files in folders that are not logs."),
+    click.option("--verbose", is_flag=True, help="List the files that were ignored."),
     click.option(
         "--cache",
         type=click.Path(dir_okay=False, path_type=Path),

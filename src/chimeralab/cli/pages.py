@@ -67,9 +67,9 @@ OPEN_UNENCRYPTED = (
 def show(**options: Any) -> None:
     """Write conversations as HTML pages: what repeats, charts, and every message.
 
-    A page is a single file that works offline. For several conversations, a folder gets a page for
-    each and an index, with loops first; --id selects one of them. For a study without --id, print
-    how far it has got.
+    A page is a single file that works offline. Several conversations get a folder with a page each
+    and an index, loops first; --id selects one of them. For a study without --id, print its
+    progress.
 
     \b
     Examples:

@@ -34,7 +34,13 @@ PUBLISH = (
     "night; trial-…: a subject under stress.",
 )
 def new(path: Path, template: str) -> None:
-    """Create a study: write a commented plan and its prompts into the new folder STUDY."""
+    """Create a study: write a commented plan and its prompts into the new folder STUDY.
+
+    \b
+    Examples:
+      chimera new my-study
+      chimera new my-trial --template trial-factorial
+    """
     for written in new_study(path, template):
         click.echo(f"wrote {written}")
     say(f"next: edit {path / 'plan.toml'}, then run `chimera check {path}`")

@@ -88,8 +88,8 @@ def run(
 ) -> None:
     """Run the planned conversations, or resume where an earlier run stopped.
 
-    Ctrl-C stops after the requests in flight; a second Ctrl-C cancels them. Exit code 1 means that
-    some conversations have still to run. The options apply to this run only.
+    Ctrl-C stops after the requests in flight; a second Ctrl-C cancels them. The exit code is 1 if
+    conversations are left to run. The options apply to this run only.
     """
     if as_json and events == STANDARD_OUTPUT:
         raise InputError(
