@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chimeralab.selfplay.kind import SelfPlay
     from chimeralab.study.kind import Design, Kind, Units
     from chimeralab.trial.agents.seam import Agent, Session, SessionLost
-    from chimeralab.trial.countermeasures import Aid
+    from chimeralab.trial.countermeasures import TrialCountermeasure
     from chimeralab.trial.course import Course, Step
     from chimeralab.trial.measures import HitRate, TrialMeasure
     from chimeralab.trial.probes import Probe
@@ -33,14 +33,15 @@ if TYPE_CHECKING:
     from chimeralab.trial.trials import TrialRow
 
 __all__ = [
-    "Agent", "Aid", "Arrival", "Ask", "Call", "ChimeraError", "Countermeasure", "Course", "Cutoff",
+    "Agent", "Arrival", "Ask", "Call", "ChimeraError", "Countermeasure", "Course", "Cutoff",
     "Design", "Detection", "Detector", "Embeddings", "Encoder", "Fact", "GuardAction", "HitRate",
     "InputError", "Item", "Kind", "LogError", "Loop", "LoopDetected", "Message", "MissingExtra",
     "Model", "ModelFailure", "Moment", "Needs", "Observation", "PartLoader", "Place", "Probe",
     "Question", "Rater", "RaterFacts", "RaterPart", "Rating", "Reader", "Reply", "Request",
     "Rubric", "Sampling", "Scenario", "ScenarioGenerator", "Scene", "SelfPlay", "Session",
-    "SessionLost", "Signal", "Step", "Stream", "Stressor", "Trajectory", "TrialMeasure", "TrialRow",
-    "Turn", "Units", "Unreadable", "Utterance", "Watch", "WatchSettings",
+    "SessionLost", "Signal", "Step", "Stream", "Stressor", "Trajectory", "TrialCountermeasure",
+    "TrialMeasure", "TrialRow", "Turn", "Units", "Unreadable", "Utterance", "Watch",
+    "WatchSettings",
 ]  # fmt: skip
 
 __getattr__ = lazy_names(
@@ -61,7 +62,7 @@ __getattr__ = lazy_names(
         "selfplay.kind": ("SelfPlay",),
         "study.kind": ("Design", "Kind", "Units"),
         "trial.agents.seam": ("Agent", "Session", "SessionLost"),
-        "trial.countermeasures": ("Aid",),
+        "trial.countermeasures": ("TrialCountermeasure",),
         "trial.course": ("Course", "Step"),
         "trial.measures": ("HitRate", "TrialMeasure"),
         "trial.probes": ("Probe",),

@@ -14,7 +14,7 @@ from chimeralab.trial.scene import Moment, Scene, Utterance, choose_evidence
 from chimeralab.trial.stressors import Amnesia, Conformity, Infallibility
 
 
-class Aid(Protocol):
+class TrialCountermeasure(Protocol):
     """The seam of countermeasures: a dataclass whose fields are its settings.
 
     Only `apply` is required. Optional attributes: `name`, under which it is recorded; `against`,
@@ -25,6 +25,7 @@ class Aid(Protocol):
     def apply(self, scene: Scene, moment: Moment) -> Scene: ...
 
 
+Aid = TrialCountermeasure  # its first documented name
 SEAM = Seam("apply", {"name": str, "against": str | None, "rests_on": tuple[str, ...]})
 
 
