@@ -164,7 +164,7 @@ sample = 2
         ("sample STUDY --size 99 --for calibration", "a sample of 99 can't be drawn from 8 items"),
         ("sample STUDY --for calibration", "needs --size"),
         ("sample STUDY --size 3", "decided on every conversation"),
-        ("import STUDY nothing.csv", "needs --rater human:NAME"),
+        ("import STUDY nothing.csv", "Missing option '--rater'"),
         ("import STUDY nothing.csv --rater human:ann", "can't be read"),
         ("STUDY --sample 3 --export-packet x", "--sample and --export-packet can't be combined"),
         ("STUDY --adjudicate", "Missing argument 'NAME'"),

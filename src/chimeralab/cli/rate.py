@@ -331,7 +331,7 @@ def packet(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
 @study_command(
     "import",
     click.argument("sheet", type=FILE),
-    click.option("--rater", metavar="human:NAME", help="Who filled in the sheet."),
+    click.option("--rater", metavar="human:NAME", required=True, help="Who filled in the sheet."),
 )
 def import_sheet(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
     """Store the labels of a packet's filled sheet.
@@ -345,8 +345,6 @@ def import_sheet(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
     from chimeralab.rating.raters import import_study_packet  # noqa: PLC0415
 
     rater = options["rater"]
-    if not rater:
-        raise InputError("an import needs --rater human:NAME: who filled in the sheet?")
     ratings, repeated = import_study_packet(study, options["sheet"], rater)
     stored, blank = len(ratings), sum(each.label is None for each in ratings)
     again = [same for same in repeated.values() if same is not None]
