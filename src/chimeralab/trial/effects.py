@@ -140,9 +140,6 @@ def _drop_empty(interval: Interval | None) -> Interval | None:
     return None if interval is None or interval.low == interval.high else interval
 
 
-HEADLINES = tuple(PARTS)
-
-
 def is_aimed(effect: Effect) -> bool:
     """Whether the stressors of an effect are aimed at its measure."""
     return find_measure(effect.measure).overall or effect.measure in effect.asked.aims
@@ -150,7 +147,7 @@ def is_aimed(effect: Effect) -> bool:
 
 def is_listed(effect: Effect) -> bool:
     """Whether to show an effect: on MCI, GFQ or DFS, on an aimed-at measure, or declared."""
-    return effect.measure in HEADLINES or is_aimed(effect) or effect.role == "primary"
+    return effect.measure in PARTS or is_aimed(effect) or effect.role == "primary"
 
 
 @dataclass(frozen=True, slots=True)

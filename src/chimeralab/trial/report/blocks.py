@@ -31,7 +31,7 @@ from chimeralab.report.table import (
 )
 from chimeralab.stats.effects import Effect, short
 from chimeralab.trial.analysis import ArmResult, SubjectResult, TrialAnalysis
-from chimeralab.trial.effects import HEADLINES, is_aimed, is_listed
+from chimeralab.trial.effects import is_aimed, is_listed
 from chimeralab.trial.measures import METRIC_TEXTS, PARTS, find_measure
 from chimeralab.trial.plan import TrialPlan
 from chimeralab.trial.script import Arm
@@ -109,7 +109,7 @@ def summary_figure(analysis: TrialAnalysis, arms: Mapping[str, Arm]) -> Figure |
 def _summary_group(
     subject: SubjectResult, analysis: TrialAnalysis, arms: Mapping[str, Arm]
 ) -> SummaryGroup:
-    """Each bare arm against the reference, and each countermeasure against its bare arm."""
+    """The arms without countermeasure against the reference, and each countermeasure."""
     if not subject.informative:
         return subject.subject, {}, "not informative, so no effect is printed"
     helped = {name for name, arm in arms.items() if arm.countermeasure is not None}
@@ -132,7 +132,7 @@ def _summary_group(
 def forests(name: str, effects: Sequence[Effect]) -> Iterator[Figure]:
     """A forest plot for each measure aimed at or declared; the summary has the metrics."""
     known = [effect for effect in effects if effect.p is not None and is_listed(effect)]
-    others = (effect.measure for effect in known if effect.measure not in HEADLINES)
+    others = (effect.measure for effect in known if effect.measure not in PARTS)
     for measure in dict.fromkeys(others):
         unit, says = unit_of(measure), plain_name(measure)
         group = [effect for effect in known if effect.measure == measure]
