@@ -1,4 +1,4 @@
-"""Pages in a browser: how they are opened, what keys do, and what a page must never do."""
+"""Browser pages: opening, keyboard use, and checks that every page must pass."""
 
 import shutil
 import sys
@@ -19,19 +19,19 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
 )
-# No test depends on it: pytest-timeout ends what hangs, and this only says what it waited for.
+# pytest-timeout ends hanging tests; this only improves the message.
 TIMEOUT = 240_000
 PHONE, DESKTOP = 390, 1280
 MAX_TABS = 80
-# How many requests of a page Playwright remembers.
+# Number of requests per page that Playwright keeps.
 MAX_REQUESTS = 100
-# Fetched by `make browser` from npm, next to the environment; it is not ours to hand on.
+# `make browser` downloads it from npm; its licence keeps it out of the repository.
 AXE = "axe-core@4.10.3"
 AXE_FILE = Path(sys.prefix) / "axe.min.js"
 
 
 def launch_options() -> dict[str, Any] | None:
-    """How Playwright starts the system's Chromium; None where there is none."""
+    """Get the launch options for the system's Chromium; None if it is not installed."""
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         return None
@@ -39,14 +39,14 @@ def launch_options() -> dict[str, Any] | None:
         "executable_path": program,
         "chromium_sandbox": False,
         "args": FLAGS,
-        # Scrollbars take their part of the width, as on a desktop.
+        # Scrollbars take up width, as on a desktop.
         "ignore_default_args": ["--hide-scrollbars"],
     }
 
 
 @asynccontextmanager
 async def new_page(browser: Browser, width: int = DESKTOP, **options: Any) -> AsyncIterator[Page]:
-    """An empty page of a person of their own, whose cookies nobody else has."""
+    """Open an empty page with cookies of its own."""
     context = await browser.new_context(
         viewport={"width": width, "height": 900}, is_mobile=width < 500, **options
     )
@@ -56,7 +56,7 @@ async def new_page(browser: Browser, width: int = DESKTOP, **options: Any) -> As
 
 
 class Screens:
-    """A phone and a desktop that show the same file, for tests that only look at it."""
+    """Open a file on a phone and on a desktop, for read-only tests."""
 
     def __init__(self, phone: Page, desktop: Page) -> None:
         self._phone, self._desktop = phone, desktop
@@ -77,13 +77,13 @@ async def show_on_screens(browser: Browser, file: Path) -> AsyncIterator[Screens
 
 
 async def press(page: Page, *keys: str) -> None:
-    """Press keys one after the other, as someone without a mouse does."""
+    """Press keys one after the other."""
     for key in keys:
         await page.keyboard.press(key)
 
 
 async def tab_to(target: Locator) -> None:
-    """Press Tab until the focus is there, as someone without a mouse does."""
+    """Press Tab until the target has the focus."""
     for _ in range(MAX_TABS):
         await target.page.keyboard.press("Tab")
         if await target.evaluate("element => element === document.activeElement"):
@@ -92,14 +92,14 @@ async def tab_to(target: Locator) -> None:
 
 
 async def complaints(page: Page) -> list[str]:
-    """Console messages, uncaught errors and the browser's own warnings."""
+    """Collect console messages, uncaught errors and browser warnings."""
     messages = await page.console_messages(filter="all")
     errors = await page.page_errors(filter="all")
     return [message.text for message in messages] + [error.message for error in errors]
 
 
 async def fetched(page: Page) -> list[str]:
-    """Every address that was asked for, but the page's own and inline data."""
+    """List all requests except those for the page itself and inline data."""
     urls = [request.url for request in await page.requests()]
     assert len(urls) < MAX_REQUESTS
     own = page.url.partition("#")[0]
@@ -107,13 +107,13 @@ async def fetched(page: Page) -> list[str]:
 
 
 async def overflow(page: Page) -> int:
-    """By how many pixels the page is wider than the screen."""
+    """Measure by how many pixels the page is wider than the screen."""
     root = page.locator(":root")
     return int(await root.evaluate("root => root.scrollWidth - root.clientWidth"))
 
 
 async def broken_links(page: Page) -> list[str]:
-    """Links within the page that lead nowhere."""
+    """Find links to missing anchors of the page."""
     links = page.locator("a[href^='#']")
     hrefs = await links.evaluate_all("links => links.map(a => a.getAttribute('href'))")
     ids = await page.locator("[id]").evaluate_all("elements => elements.map(e => '#' + e.id)")
@@ -121,12 +121,12 @@ async def broken_links(page: Page) -> list[str]:
 
 
 async def low_contrast(page: Page, least: float = 4.5) -> list[str]:
-    """Texts of the page that fall short of the contrast that WCAG AA asks for."""
+    """Find texts below the contrast of WCAG AA."""
     return list(await page.evaluate(CONTRAST, least))
 
 
 async def serious_errors(page: Page) -> list[str]:
-    """What axe-core finds that keeps people from using the page; needs its script.
+    """List accessibility violations found by axe-core, if its script is installed.
 
     Its rule on contrast takes most of the time. Colours do not depend on the width, so that rule
     is for wide pages; `low_contrast` is for all.
@@ -145,8 +145,8 @@ async def serious_errors(page: Page) -> list[str]:
 
 
 RUN_AXE = "rules => axe.run({resultTypes: ['violations'], rules}).then(run => run.violations)"
-# Relative luminance and contrast as WCAG 2 defines them, over every element with text of its own.
-# The charts stand on white paper of their own and are left to the eye.
+# Relative luminance and contrast of WCAG 2, over every element with its own text.
+# Charts have their own white background and are not checked.
 CONTRAST = """least => {
   const numbers = colour => (colour.match(/[\\d.]+/g) || []).map(Number);
   const light = colour => numbers(colour).slice(0, 3)

@@ -1,6 +1,6 @@
-"""Makes the pictures of the web app in docs/images: `python -m tests.browser.pictures`.
+"""Take the screenshots in docs/images: `python -m tests.browser.pictures`.
 
-A real server shows the examples and a small study that is run meanwhile, to a real Chromium.
+A server shows the examples, and a small study while it runs.
 """
 
 import asyncio
@@ -76,6 +76,7 @@ async def main() -> None:
                 command = [sys.executable, "-m", "chimeralab", "run", str(study)]
                 run = subprocess.Popen(command, stderr=subprocess.DEVNULL)
                 await page.locator(".grid a.done").nth(7).wait_for()
+                await expect(page.locator("[data-live=marked]")).not_to_have_text("0")
                 await keep(page, "web-study.png")
                 run.wait()
 

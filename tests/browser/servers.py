@@ -1,4 +1,4 @@
-"""Real servers for a real browser: `chimera view` in a process of its own."""
+"""Servers for browser tests: `chimera view` in a separate process."""
 
 import re
 import signal
@@ -43,7 +43,7 @@ def serving(*paths: Path | str) -> Iterator[Server]:
 
 
 class Host:
-    """A server on one port, that can be killed and started again."""
+    """A server on a fixed port that can be killed and restarted."""
 
     def __init__(self, study: Path, port: int) -> None:
         self.study = study
@@ -66,7 +66,7 @@ class Host:
             self.process = None
 
     def invite(self, name: str) -> str:
-        """The link of a rater."""
+        """Create the link of a rater."""
         with RatingService(Study(self.study)) as service:
             return f"{self.origin}/rate?token={service.invite(name)}"
 
@@ -74,7 +74,7 @@ class Host:
 @contextmanager
 def hosted(study: Path) -> Iterator[Host]:
     with socket.socket() as place:
-        # Nobody else is given the port while it is bound here, also when the server is down.
+        # Keep the port bound here, so that no other program gets it while the server is down.
         place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         place.bind(("127.0.0.1", 0))
         host = Host(study, place.getsockname()[1])

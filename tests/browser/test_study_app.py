@@ -1,4 +1,4 @@
-"""The pages about a study in a real browser: they fit, nobody is shut out, keys alone suffice."""
+"""Pages of a study in a browser: layout, accessibility, keyboard."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +40,7 @@ PAGES = (
 
 
 class Decided(NamedTuple):
-    """A study whose gate was decided, on a server; the link of the person who is to settle it."""
+    """A server with a study whose gate is decided, and the link of its adjudicator."""
 
     server: Server
     link: str
@@ -64,7 +64,7 @@ def decided(studies: StudyCache, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture
 async def owner(page: Page, decided: Decided) -> Page:
-    """A page of someone who has opened the start-up link."""
+    """A page that has opened the start-up link."""
     await page.goto(decided.server.url)
     return page
 
@@ -95,7 +95,7 @@ async def test_study_can_be_navigated_by_keyboard(owner: Page, decided: Decided)
     await press(owner, "u")
     await owner.wait_for_url(study)
     for name in ("raters", "reliability", "report"):
-        # Links are reached by Tab, which a page can't take from the browser.
+        # Links are reached by Tab, which pages can't intercept.
         await tab_to(owner.locator(f"header a[href$={name}]"))
         await press(owner, "Enter")
         await owner.wait_for_url(f"{study}/{name}")

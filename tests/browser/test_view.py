@@ -1,4 +1,4 @@
-"""The web app in a real browser, on a real server: nothing hostile runs, keys alone suffice."""
+"""The web app in a browser: hostile text stays text, and the keyboard suffices."""
 
 import asyncio
 import json
@@ -90,14 +90,14 @@ def server(logs: Path) -> Iterator[Server]:
 
 
 async def log_in(page: Page, server: Server) -> None:
-    """Open the start-up link, and wait until all is judged."""
+    """Open the start-up link, and wait until everything is judged."""
     await page.goto(server.url)
     await expect(page.locator("main")).to_contain_text("all judged")
 
 
 @pytest.fixture(scope="module")
 async def owner(browser: Browser, server: Server) -> AsyncIterator[BrowserContext]:
-    """The desktop of someone who has opened the start-up link."""
+    """A browser context that has opened the start-up link."""
     async with new_page(browser) as page:
         await log_in(page, server)
         yield page.context
@@ -105,7 +105,7 @@ async def owner(browser: Browser, server: Server) -> AsyncIterator[BrowserContex
 
 @pytest.fixture
 async def tab(owner: BrowserContext) -> AsyncIterator[Page]:
-    """A new page on that desktop."""
+    """A new page in that context."""
     async with await owner.new_page() as page:
         yield page
 
@@ -182,7 +182,7 @@ async def test_turn_has_a_link_of_its_own(tab: Page, server: Server) -> None:
 
 @pytest.fixture
 def shown(chimera: Callable[..., Ran], logs: Path, tmp_path: Path) -> Path:
-    """The conversation that loops, as `chimera show` draws it."""
+    """The looping conversation, written by `chimera show`."""
     page = tmp_path / "stuck.html"
     assert chimera("show", logs, "--id", "stuck", "--out", page).code == 0
     return page
@@ -228,7 +228,7 @@ async def run(study: Study) -> None:
 
 
 async def follow(page: Page, address: str) -> None:
-    """Open an address in a new page, and wait until the server has told it how things stand."""
+    """Open an address in a new page, and wait for its snapshot."""
     session = await page.context.new_cdp_session(page)
     await session.send("Network.enable")
     told = asyncio.Event()
@@ -249,7 +249,7 @@ async def test_live_study_fills_the_grid_and_a_restarted_server_shows_the_same(
             talk = await page.context.new_page()
             await follow(talk, f"{server.origin}/study/1/talk/free/p1/1")
             await run(study)
-            await page.bring_to_front()  # a page that nobody sees holds no connection
+            await page.bring_to_front()  # a hidden page has no connection
             await expect(page.locator(".grid a.done")).to_have_count(4)
             await expect(page.locator(".grid a:is(.collapsed, .looping)")).to_have_count(2)
             assert await complaints(page) == []

@@ -1,4 +1,4 @@
-"""The table of arms that `chimera measure --by arm` prints: no number is ever cut."""
+"""The table of `chimera measure --by arm` never truncates a number."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""`chimera hook claude-code` set up and taken out: the settings of others stay as they are."""
+"""`chimera hook claude-code`: install and uninstall leave other settings unchanged."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every command that `chimera --help` lists can be called, and says what it is for."""
+"""The command line: help, encodings and system errors."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What is shown of a run: counted from its news, and true after a restart."""
+"""Progress of a run: counted from its events, and correct after a restart."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The live display of a trial: what it shows is what is measured afterwards."""
+"""The live display of a trial shows the metrics that are computed afterwards."""
 
 import io
 
@@ -41,7 +41,7 @@ def test_live_metrics_by_arm_match_the_complete_log():
 
 
 def scored(arm):
-    """News of one session under an arm."""
+    """Play a session under an arm, and return its rows."""
     course = Layout().lay_out(Ledger().make(1), 1, seed=0)
     answer = PhantomSubject(PhantomSubjectSettings()).answer
     return play(Script(course, ARMS["control"], 3, PROBES), answer, arm)

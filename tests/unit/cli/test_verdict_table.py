@@ -1,4 +1,4 @@
-"""Repeats of a prompt tell less than they count, also in the table of `chimera detect`."""
+"""Intervals of `chimera detect` account for clusters of conversations on one prompt."""
 
 from dataclasses import replace
 from math import log

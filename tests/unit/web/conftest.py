@@ -1,4 +1,4 @@
-"""The app in this process, asked without a network."""
+"""Fixtures: the app in this process, without a network."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,13 +35,13 @@ def safety(site: Site) -> SecurityMiddleware:
 
 @pytest.fixture
 def stranger(safety: SecurityMiddleware) -> TestClient:
-    """Someone who has no token."""
+    """A client without a token."""
     return TestClient(safety, base_url=OWN, raise_server_exceptions=False, follow_redirects=False)
 
 
 @pytest.fixture
 def owner(safety: SecurityMiddleware) -> TestClient:
-    """Whoever has opened the start-up link."""
+    """A client that has opened the start-up link."""
     client = TestClient(safety, base_url=OWN, raise_server_exceptions=False)
     client.get(f"/?token={TOKEN}")
     return client

@@ -1,4 +1,4 @@
-"""Every address that the app has, attacked: by strangers, by raters, and for what it writes."""
+"""Every route of the app: access without a token, access of raters, and what it writes."""
 
 import re
 import sqlite3
@@ -35,9 +35,9 @@ FILLED = {
     "talk": "looping/p1/1",
     "place": "index.html",
 }
-# What rating may write into; nothing of what was said or judged is among them.
+# Tables that rating may write; none has turns or verdicts.
 RATING = {"packets", "invitations", "drafts", "raters", "ratings", "adjudications", "samples"}
-# The chain follows every write; `study` holds notes by name.
+# Every write extends the chain; `study` has named notes.
 BOOKKEEPING = {"chain", "study", "sqlite_sequence"}
 
 
@@ -52,7 +52,7 @@ class Everything:
         self.safety = SecurityMiddleware(self.app, AllowedHosts("127.0.0.1", PORT), authenticators)
 
     def addresses(self) -> list[tuple[str, str]]:
-        """Every method and address; of a place for a name, one that is there."""
+        """Every method and path, with existing names for path parameters."""
         found = []
         for route in self.app.routes:
             assert isinstance(route, Route)
@@ -172,7 +172,7 @@ def test_pages_write_ratings_and_samples_and_nothing_else(make_study: MakeStudy)
 
 
 def skeleton(page: str) -> str:
-    """The page of a sheet without its turns and without numbers, which are in every page."""
+    """Strip the turns and numbers from the page of a sheet."""
     frame = re.sub(r'<ol class="numbered cite">.*?</ol>', "", page, flags=re.DOTALL)
     frame = re.sub(r"<nav class=\"pages\".*?</nav>", "", frame, flags=re.DOTALL)
     return re.sub(r"\d+", "#", frame)
@@ -182,12 +182,12 @@ def test_the_pages_of_sheets_differ_in_their_turns_alone(everything: Everything)
     cid = rater(everything.safety, everything.owner(), "cid")
     pages = [cid.get(f"/rate/{n}") for n in range(1, 8)]
     assert {page.status_code for page in pages} == {200}
-    # Whatever tells conditions apart, in ids, titles, order or size, would show here.
+    # Anything that reveals the condition, by id, title, order or size, would show here.
     assert len({skeleton(page.text) for page in pages}) == 1
     names = [{name for name, _ in page.headers.multi_items()} for page in pages]
     assert all(each == names[0] for each in names)
     turns = [re.findall(r'<span dir="auto">(.*?)</span>', page.text) for page in pages]
-    assert len({tuple(each) for each in turns}) == 6  # one of them comes twice, unnoticed
+    assert len({tuple(each) for each in turns}) == 6  # one is shown twice
     received = "".join(f"{page.headers}{page.text}" for page in pages).lower()
     assert [word for word in TELLING if word in received] == []
 

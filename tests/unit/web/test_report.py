@@ -1,4 +1,4 @@
-"""The report of a study inside the app: its own folder and nothing else, and no script in it."""
+"""The report in the app: only files of its folder are served, and scripts are forbidden."""
 
 import asyncio
 from collections.abc import Iterator
@@ -58,12 +58,12 @@ def test_report_policy_allows_styles_but_no_scripts(owner: TestClient) -> None:
     assert POLICY.startswith("default-src 'none'; style-src 'unsafe-inline'")
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["cache-control"] == "no-store"
-    # The pages around it keep theirs.
+    # Other pages keep their own policy.
     assert "unsafe-inline" not in owner.get("/study/1/report").headers["content-security-policy"]
 
 
 def asked_raw(client: TestClient, address: str) -> int:
-    """The status for an address exactly as it is; every client would tidy its dots up first."""
+    """Request an address as it is; HTTP clients would normalise its dots."""
     heard: list[Message] = []
 
     async def send(message: Message) -> None:

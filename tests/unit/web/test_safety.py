@@ -1,4 +1,4 @@
-"""Each line of the server's safety, attacked."""
+"""Attacks on each security measure of the server."""
 
 import pytest
 from starlette.applications import Starlette
@@ -93,7 +93,7 @@ def test_every_response_has_the_policy(
     owner: TestClient, stranger: TestClient, address: str, method: str
 ) -> None:
     if address == "/logs/events" and method == "GET":
-        return  # it has no end; the browser tests see its headers
+        return  # the stream is endless; browser tests check its headers
     for client in (owner, stranger):
         answer = client.request(method, address)
         assert answer.headers["content-security-policy"] == POLICY
@@ -117,7 +117,7 @@ async def taking(request: Request) -> Response:
 
 
 def small_app(visitor: Visitor | None = None) -> TestClient:
-    """An app of two pages behind the checks, opened by its owner or by a visitor."""
+    """Make an app of two pages behind the middleware, for the owner or a visitor."""
     inner = Starlette(
         routes=[Route("/fail", failing), Route("/rate/take", taking, methods=["POST"])]
     )

@@ -1,4 +1,4 @@
-"""A study on a page: what its store says, while another process writes it."""
+"""Pages of a study while another process writes its store."""
 
 import re
 import shutil
@@ -27,7 +27,7 @@ from tests.plans import LOOPERS, trial
 from tests.studies import MakeStudy
 from tests.unit.web.conftest import OWN, PORT, TOKEN
 
-# A few short conversations show as much as many long ones.
+# A few short conversations are enough.
 SMALL = (
     ("repeats = 2", "repeats = 1"),
     ('  { id = "p3", bucket = "<u>odd</u>", text = "Count." },\n', ""),
@@ -39,7 +39,7 @@ AMNESIA = trial(design='each = ["amnesia"]')
 
 
 class Follower:
-    """Someone with an open page: waits until what it is told makes something true."""
+    """An open page that waits until its patches satisfy a condition."""
 
     def __init__(self, watch: StudyWatch) -> None:
         self._told = threading.Event()
@@ -65,7 +65,7 @@ def watched(make_study: MakeStudy) -> tuple[Study, StudyWatch]:
 
 
 def phantoms(more: str) -> list[tuple[str, str]]:
-    """Changes of the plan that make its models ours, so that they run without consent."""
+    """Edit the plan to use built-in models, which run without consent."""
     return [
         ('use = "looper:Looper"\nsoonest = 2', f'use = "phantom"\n{more}'),
         ('use = "looper:Looper"\nsoonest = 8', 'use = "phantom"'),
@@ -73,7 +73,7 @@ def phantoms(more: str) -> list[tuple[str, str]]:
 
 
 def client_of(*paths: Path, allow_run: bool = False) -> TestClient:
-    """A browser. As long as it is not entered as a context, nothing goes on behind its pages."""
+    """Make a client. Background threads start only when it is entered as a context."""
     site = Site([str(path) for path in paths], allow_run=allow_run)
     safety = SecurityMiddleware(
         application(site), AllowedHosts("127.0.0.1", PORT), [owner_auth(TOKEN)]
@@ -273,7 +273,7 @@ def test_tokens_cost_and_time_left_come_from_the_store(tmp_path: Path) -> None:
         say(store, talk, 3, None)
         with study.archive() as archive:
             watch.totals = totals(archive)
-        # Where one answer has no price, a sum would be too low.
+        # With an unpriced answer, a sum would be too low.
         shown = watch.figures()
         assert shown["cost"] == "unknown: some answers have no price; limit 1.5"
         store.end_run("paused by a test")
