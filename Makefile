@@ -10,6 +10,7 @@ CHIMERA := $(BIN)/chimera
 
 INTEGRATIONS := .venv-integrations
 NUMPY := .venv-numpy
+OLDEST := .venv-oldest
 EXTRAS := lab parquet pandas inspect
 # The hosts of live guards, each with an extra.
 HOSTS := langchain claude-agent-sdk openai-agents litellm pydantic-ai opentelemetry adk smolagents autogen
@@ -38,7 +39,7 @@ ELAPSED = echo "-- $$(( $$(date +%s) - $$(cat .venv/.demo-started) )) s since se
 AT_ONCE := -n auto --dist worksteal
 SAME_EXAMPLES := --hypothesis-profile=ci
 
-.PHONY: help demo check test test-all quick-tests tests test-integrations test-numpy setup lint types layers soak mutants coverage bench pictures weights browser constraints clean
+.PHONY: help demo check test test-all quick-tests tests test-integrations test-numpy test-oldest setup lint types layers soak mutants coverage bench pictures weights browser constraints clean
 
 help:
 	@echo "make demo      find the loops in examples, run a stress test and a small study, report both"
@@ -47,6 +48,7 @@ help:
 	@echo "make test-all  the same with the slow ones"
 	@echo "make test-integrations  the tests with the packages of others, in an environment of their own"
 	@echo "make test-numpy  the tests where no C compiler works, in a clone of what is committed"
+	@echo "make test-oldest  the tests with the oldest versions of dependencies that are allowed"
 	@echo "make soak      make test five times, and twice beside four busy processes; it can be continued"
 	@echo "make mutants   check that the tests find each of a list of planted errors"
 	@echo "make coverage  which lines the tests run"
@@ -94,7 +96,7 @@ quick-tests: $(READY)
 tests: $(READY)
 	$(BIN)/pytest $(AT_ONCE) $(SAME_EXAMPLES) -m "not slow and not integrations"
 
-test-all: lint types layers setup test-integrations test-numpy
+test-all: lint types layers setup test-integrations test-numpy test-oldest
 	$(BIN)/pytest -m "not integrations"
 
 test-integrations: $(INTEGRATIONS)/.ready
@@ -106,6 +108,16 @@ test-numpy:
 	CC=/bin/false $(MAKE) -C $(NUMPY) weights
 	test ! -e $(NUMPY)/src/chimeralab/embedding/libminilm.so
 	cd $(NUMPY) && CC=/bin/false .venv/bin/pytest -m "not slow and not integrations and not browser" $(AT_ONCE)
+
+# The lower bounds in pyproject.toml, taken literally. What old versions deprecate is their affair.
+test-oldest: weights
+	@test -x $(OLDEST)/bin/pip || $(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/pip install -qq --upgrade pip
+	$(OLDEST)/bin/python -c '$(REQUIREMENTS)' lab parquet pandas | sed 's/>=/==/' > $(OLDEST)/requirements.txt
+	$(OLDEST)/bin/pip install -qq -r $(OLDEST)/requirements.txt --group test --group build
+	$(OLDEST)/bin/pip install -qq --no-deps --no-build-isolation --editable .
+	$(OLDEST)/bin/pytest $(AT_ONCE) -W ignore::DeprecationWarning -W ignore::FutureWarning \
+	  -m "not slow and not integrations and not browser and not model" tests/unit tests/laws tests/e2e
 
 # Whether `make test` is green each time. SOAK="--quiet 1 --loaded 0" runs it once.
 soak: $(READY)
@@ -184,4 +196,4 @@ constraints:
 	  --no-emit-index-url --quiet --output-file constraints.txt
 
 clean:
-	rm -rf .venv $(INTEGRATIONS) $(NUMPY) demo soak .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(INTEGRATIONS) $(NUMPY) $(OLDEST) demo soak .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from inspect import signature
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -62,8 +63,12 @@ def wheel(tmp_path: Path, little: ModelSpec) -> Path:
     return path
 
 
+# Until click 8.2, output and errors are kept apart on request only.
+APART: Any = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
+
+
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(models, arguments)
+    return CliRunner(**APART).invoke(models, arguments)
 
 
 def only_model(result: Result) -> dict[str, Any]:

@@ -287,8 +287,8 @@ def kappa_bootstrap(
     Kappa takes few distinct values near its bounds, so that they need many resamples to settle.
 
     >>> draws = kappa_bootstrap(Table2x2(157, 7, 6, 10), rng=np.random.default_rng(0))
-    >>> draws.mean().round(2)
-    np.float64(0.56)
+    >>> float(draws.mean().round(2))
+    0.56
     """
     if table.n == 0:
         return np.full(resamples, np.nan)

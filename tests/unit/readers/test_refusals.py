@@ -3,11 +3,9 @@
 import json
 
 import pytest
-from click.testing import CliRunner
 
 from chimeralab import readers
-from chimeralab.cli.main import cli
-from chimeralab.core.errors import InputError, LogError
+from chimeralab.core.errors import LogError
 from tests.unit.readers.logs_of import LOGS
 
 
@@ -54,29 +52,29 @@ def test_error_names_the_assumed_format(tmp_path):
         list(readers.read(log))
 
 
-def test_files_that_are_not_logs_are_counted_and_named_on_request(tmp_path):
+def test_files_that_are_not_logs_are_counted_and_named_on_request(chimera, tmp_path):
     (tmp_path / "talk.jsonl").write_bytes(LOGS["plain"].healthy)
     (tmp_path / "package.json").write_text('{"name": "x"}')
     (tmp_path / "readme.md").write_text("# Title\n\nSome words.\n")
     asked = ["detect", "--no-vectors", str(tmp_path)]
-    quiet, verbose = (CliRunner().invoke(cli, [*asked, *more]) for more in ([], ["--verbose"]))
-    assert (quiet.exit_code, verbose.exit_code) == (0, 0)
-    assert "ignored 2 files that are not logs (--verbose lists them)" in quiet.stderr
-    assert "package.json" not in quiet.stderr
-    assert "ignored 2 files that are not logs:" in verbose.stderr
-    assert [name for name in ("package.json", "readme.md") if name in verbose.stderr] == [
+    quiet, verbose = (chimera(*asked, *more) for more in ([], ["--verbose"]))
+    assert (quiet.code, verbose.code) == (0, 0)
+    assert "ignored 2 files that are not logs (--verbose lists them)" in quiet.err
+    assert "package.json" not in quiet.err
+    assert "ignored 2 files that are not logs:" in verbose.err
+    assert [name for name in ("package.json", "readme.md") if name in verbose.err] == [
         "package.json",
         "readme.md",
     ]
 
 
-def test_a_damaged_log_in_a_folder_fails_the_command_after_the_others(tmp_path):
+def test_a_damaged_log_in_a_folder_fails_the_command_after_the_others(chimera, tmp_path):
     (tmp_path / "good.jsonl").write_bytes(LOGS["codex older"].looping)
     (tmp_path / "bad.jsonl").write_text('{"messages": [{"role": "user", "content": 5}]}\n')
     asked = ["detect", "--no-vectors", "--json", str(tmp_path)]
-    with pytest.raises(InputError, match="1 bad entry skipped"):
-        cli.main(asked, standalone_mode=False)
-    ran = CliRunner().invoke(cli, asked)
-    assert json.loads(ran.stdout)["id"] == "s-1"
-    assert "bad.jsonl, line 1: messages[0].content is a number" in ran.stderr
-    assert CliRunner().invoke(cli, [*asked, "--skip-bad"]).exit_code == 0
+    ran = chimera(*asked)
+    assert ran.code == 2
+    assert "1 bad entry skipped" in ran.err
+    assert json.loads(ran.out)["id"] == "s-1"
+    assert "bad.jsonl, line 1: messages[0].content is a number" in ran.err
+    assert chimera(*asked, "--skip-bad").code == 0
