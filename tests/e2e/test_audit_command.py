@@ -192,7 +192,7 @@ def test_bad_ratings_are_rejected_with_their_place_and_nothing_is_written(
     ("content", "message"),
     [
         ("", "there is no column 'item'"),
-        ("item,rater,label\n", "holds no ratings"),
+        ("item,rater,label\n", "has no ratings"),
         ('{"item": "a", "rater": "x", "label": 1}\n{"item"', "line 2: not valid JSON"),
         ('{"item": "a", "label": 1}', "there is no column 'rater'; needed: item, rater"),
         ("item,rater,label\na,x,1,9\n", "4 cells under 3 column names"),

@@ -137,7 +137,7 @@ def read_labels(path: Path) -> LabelTable:
                 both = f"{known!r} and {cells[name]!r}"
                 raise LogError(str(path), f"item '{item}' has {name} {both}", line)
     if not ratings:
-        raise LogError(str(path), "holds no ratings")
+        raise LogError(str(path), "has no ratings")
     try:
         weights = {item: float(weight) for item, weight in facts["weight"].items()}
     except ValueError as error:

@@ -274,7 +274,9 @@ def _by_sheet(rows: Sequence[DraftRating], key: PacketKey, source: str) -> dict[
         if row.sheet in found:
             raise LogError(source, f"sheet {row.sheet!r} occurs twice", row.line)
         if row.check != entry.check:
-            reason = f"the check of {row.sheet!r} does not match the export: was the text edited?"
+            reason = (
+                f"the checksum of {row.sheet!r} does not match the export: was the text edited?"
+            )
             raise LogError(source, reason, row.line)
         found[row.sheet] = row
     missing = next((sheet for sheet in known if sheet not in found), None)
