@@ -249,7 +249,7 @@ def test_no_sealed_label_is_anywhere_in_a_bundle(
     assert (made.kept, made.stale) == (("CITATION.cff", "datasheet.md"), ())
     assert study.root in cited.read_text()
     assert "not decided" not in sheet.read_text()
-    assert "Who paid for it? A friend." in sheet.read_text()
+    assert "Who funded it? A friend." in sheet.read_text()
     assert REASON in (tmp_path / "early" / "tables" / "ratings.csv").read_text()
     assert places(tmp_path / "early", expect=found["root"]) == set()
 
