@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chimeralab.core.numbers import between, number, p_value, percent
 from chimeralab.core.records import Detection
@@ -26,7 +26,9 @@ from chimeralab.selfplay.runs import Runs
 from chimeralab.selfplay.specifications import SpecificationCurve
 from chimeralab.stats.clusters import cells_of
 from chimeralab.stats.effects import Effect, key_of
-from chimeralab.study.plan import Plan
+
+if TYPE_CHECKING:
+    from chimeralab.study.plan import Plan
 
 MAX_SPEAKERS = 6
 FIRST = ("n", "incidence", "incidence_ci", "km_median", "rmst", "rmst_ci", "reasons")
@@ -61,7 +63,7 @@ def interpret(analysis: Analysis, words: ResultWords) -> list[str]:
     return list(filter(None, found))
 
 
-def cast_table(plan: Plan) -> Table:
+def cast_table(plan: "Plan") -> Table:
     """Who spoke under each condition."""
     rows = []
     for name, condition in plan.conditions.items():
