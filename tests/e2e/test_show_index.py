@@ -75,7 +75,7 @@ def test_of_many_conversations_those_that_are_stuck_have_pictures(
         path.stem for path in Path("conversations").glob("c*") if "<svg" in path.read_text("utf-8")
     }
     assert pictured == {"conversation-stuck"}
-    assert "are drawn for 1 of those" in Path("conversations/index.html").read_text("utf-8")
+    assert "only 1 of those that loop" in Path("conversations/index.html").read_text("utf-8")
 
 
 def test_conversations_of_one_name_have_a_page_each(
