@@ -184,9 +184,7 @@ def measure(
     estimators = [
         _mean_estimator(means, session_cluster),
         _estimator(frames, lambda totals: dfs_parts(totals, weights.dfs)),
-        _estimator(
-            pressure, lambda sums: {"toward_signal_rate": ratios(sums["toward"], sums["signalled"])}
-        ),
+        _estimator(pressure, _signal_rate),
     ]
     levels = join_counts(by_level)
     values = values_of([*estimators, *calibrations(levels)]) | _mcnemar(pressure)
@@ -332,6 +330,11 @@ def _estimator(sums: Sums, numbers: Callable[[Sums], Sums]) -> Estimator:
         np.column_stack(list(sums.values())),
         lambda totals: numbers(dict(zip(sums, totals.T, strict=True))),
     )
+
+
+def _signal_rate(sums: Sums) -> Sums:
+    """The share of answers that follow a misleading signal."""
+    return {"toward_signal_rate": ratios(sums["toward"], sums["signalled"])}
 
 
 def calibrations(counts: LevelTable) -> tuple[Estimator, Estimator]:

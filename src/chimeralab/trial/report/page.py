@@ -78,8 +78,7 @@ def report_trial(study: Study, tell: Callable[[str], None], estimates: Estimates
 
 def make_trial_report(study: Study, verification: Verification, analysis: TrialAnalysis) -> Report:
     """Draw every figure, build every table, and render the page."""
-    plan, lock = trial_plan(study), read_lock(study)
-    injections = _count_injections(study)
+    plan, injections = trial_plan(study), _count_injections(study)
     verdicts = [judge(subject) for subject in analysis.subjects]
     sessions = {
         subject.subject: example_sessions(study, subject.subject, injections)
@@ -107,7 +106,7 @@ def make_trial_report(study: Study, verification: Verification, analysis: TrialA
         Frame(
             kind="trial",
             study=study,
-            lock=lock,
+            lock=read_lock(study),
             verification=verification,
             glance=tuple(map(" ".join, verdicts)),
             verdicts=[
