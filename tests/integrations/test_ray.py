@@ -240,7 +240,7 @@ def test_bad_input_is_listed_in_errors_and_the_job_continues(
     ran = chimera("detect", logs, "--engine", "ray", "--out", out, "--no-vectors")
     assert ran.code == 2
     assert ran.out.startswith("19 conversations of 8 files: ")
-    assert f"all of them in {out}/errors" in ran.err
+    assert f"listed in {out}/errors" in ran.err
     assert {
         Path(e["source"]).name: (e["line"], e["reason"][:22]) for e in table(out, "errors")
     } == {
@@ -255,7 +255,7 @@ def test_bad_input_is_listed_in_errors_and_the_job_continues(
     (logs / "empty.jsonl").unlink()
     ran = chimera("detect", logs, "--engine", "ray", "--out", out, "--no-vectors", "--skip-bad")
     assert ran.code == 0
-    assert ran.out.startswith("24 conversations of 7 files (5 judged before): ")
+    assert ran.out.startswith("24 conversations of 7 files (5 from an earlier run): ")
     assert "2 bad entries skipped" in ran.err
 
 
