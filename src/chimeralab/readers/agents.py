@@ -1,10 +1,12 @@
-"""Formats of agent frameworks: LangChain and AutoGen."""
+"""Formats of agents: LangChain, AutoGen, SWE-agent, OpenHands, and ATIF of Harbor."""
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import starmap
 from typing import Any
 
-from chimeralab.core.records import Trajectory, normalize_role
+from chimeralab.core.records import Call, Trajectory, normalize_role
 from chimeralab.readers.chat import (
     CALL_PARTS,
     ChatMessage,
@@ -13,6 +15,7 @@ from chimeralab.readers.chat import (
     make_result,
     make_trajectory,
     parse_call,
+    parse_content,
     parse_message,
     parse_messages,
     result_text,
@@ -24,11 +27,15 @@ from chimeralab.readers.seam import (
     as_object,
     as_object_with,
     bool_or_none,
+    first_present,
+    first_text,
     get_id,
     get_list,
     get_path,
     get_text,
     items,
+    optional_list,
+    optional_text,
     other_scalars,
     str_or_none,
     with_places,
@@ -179,3 +186,221 @@ def _autogen_messages(message: Any, place: str) -> Iterator[ChatMessage]:
     # A summary repeats the tool's result under the agent's name.
     is_summary = named == "ToolCallSummaryMessage"
     yield make_message(text, "tool") if is_summary else make_message(text, role, source)
+
+
+class SWEAgent(Reader):
+    """SWE-agent's trajectories: steps of a thought, an action and an observation."""
+
+    name = "swe-agent"
+    keys = frozenset({"trajectory", "attempts"})
+    recognised = "an object with trajectory, and history, info or environment"
+    turns = "the thought of a step; its action is a call, its observation the result"
+    left_out = "demonstrations, environment state, model inputs"
+
+    def matches(self, value: Any) -> bool:
+        if not isinstance(value, dict):
+            return False
+        has_context = any(key in value for key in ("history", "info", "environment"))
+        is_run = has_context and isinstance(value.get("trajectory"), list)
+        return is_run or bool(self.inner(value))
+
+    def inner(self, value: Any) -> list[Any]:
+        """List the attempts of a retrying agent that has not chosen one yet."""
+        if not isinstance(value, dict) or "trajectory" in value:
+            return []
+        return [each for each in items(value.get("attempts")) if self.matches(each)]
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        fields = as_object(value, "the line")
+        messages = list(_before_the_steps(fields.get("history")))
+        for step, where in with_places(get_list(fields, "trajectory"), "trajectory"):
+            given = as_object(step, where)
+            text = optional_text(given, "thought", where) or ""
+            action = optional_text(given, "action", where) or ""
+            text = text or ("" if action else optional_text(given, "response", where) or "")
+            observed = given.get("observation")
+            result = None if observed is None else result_text(observed)
+            name = action.split(maxsplit=1)[0] if action.strip() else ""
+            calls = (Call(name, action, result),) if name else ()
+            turn, content = make_message(Content(text, bool(calls)), "assistant")
+            messages.append(ChatMessage(replace(turn, calls=calls), content))
+        info = fields.get("info")
+        status = get_id(info, "exit_status") if isinstance(info, dict) else None
+        metadata = other_scalars(fields, but={"id"}) | {"exit_status": status}
+        name = get_id(fields, "instance_id") or place.stem
+        yield make_trajectory(place, name, messages, metadata, unfinished=not status)
+
+
+def _before_the_steps(history: Any) -> Iterator[ChatMessage]:
+    """Parse the messages before the first step, without demonstrations."""
+    for message, place in with_places(items(history), "history"):
+        fields = as_object(message, place)
+        if fields.get("is_demo") or fields.get("message_type") == "demonstration":
+            continue
+        if fields.get("role") not in ("system", "user"):
+            return
+        yield parse_message(fields, place)
+
+
+class ATIF(Reader):
+    """The Agent Trajectory Interchange Format, as Harbor writes it."""
+
+    name = "atif"
+    keys = frozenset({"steps"})
+    recognised = "an object with steps, and a schema_version that starts with ATIF or an agent"
+    turns = "the message of a step; its tool_calls, with the results of its observation"
+    left_out = "reasoning, metrics, copied steps, trajectories of subagents"
+
+    def matches(self, value: Any) -> bool:
+        if not isinstance(value, dict) or not isinstance(value.get("steps"), list):
+            return False
+        named = str(value.get("schema_version")).upper().startswith("ATIF")
+        return named or (isinstance(value.get("agent"), dict) and "session_id" in value)
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        fields = as_object(value, "the line")
+        messages: list[ChatMessage] = []
+        for step, where in with_places(get_list(fields, "steps"), "steps"):
+            if not as_object(step, where).get("is_copied_context"):
+                messages += self._messages(step, where)
+        agent = fields["agent"] if isinstance(fields.get("agent"), dict) else {}
+        metadata = other_scalars(fields, but={"id"}) | {
+            "agent": get_id(agent, "name"),
+            "model": get_id(agent, "model_name"),
+        }
+        name = get_id(fields, "trajectory_id", "session_id")
+        yield make_trajectory(place, name, messages, metadata)
+
+    def _messages(self, step: Mapping[str, Any], place: str) -> Iterator[ChatMessage]:
+        role = normalize_role(get_text(step, "source", place))
+        text = parse_content({"content": step.get("message")}, place).text
+        calls = []
+        for call in optional_list(step, "tool_calls", place):
+            fields = as_object(call, f"{place}.tool_calls")
+            name = str(fields.get("function_name") or "")
+            calls.append((get_id(fields, "tool_call_id"), Call(name, fields.get("arguments"))))
+        model = optional_text(step, "model_name", place)
+        yield make_message(Content(text, bool(calls), tuple(calls)), role, None, model)
+        for result in items(get_path(step, "observation", "results")):
+            fields = as_object(result, f"{place}.observation.results")
+            yield make_result(fields.get("content"), get_id(fields, "source_call_id"))
+
+
+NOTES = ("change_agent_state", "recall", "null", "think", "condensation", "pause")
+SAYS = ("message", "finish")
+GOES_ON = ("loading", "init", "running", "paused", "idle")
+SOURCES = ("agent", "user", "environment", "hook")
+
+
+class OpenHands(Reader):
+    """Events of OpenHands: actions and observations, or those of its SDK."""
+
+    name = "openhands"
+    keys = frozenset({"history", "source"})
+    recognised = "events with source, and action, observation or kind; a file each or together"
+    turns = "a message or finish action; any other action is a call, its observation the result"
+    left_out = "think actions, recalls, state changes, condensations"
+    whole = False
+    pieces = re.compile(r"(?:event-)?(\d+)(?:-[\w-]+)?\.json")
+
+    def __init__(self) -> None:
+        self._events: list[Any] = []
+
+    def matches(self, value: Any) -> bool:
+        listed = items(value.get("history") if isinstance(value, dict) else value)
+        event = listed[0] if listed else value
+        if not isinstance(event, dict) or "source" not in event:
+            return False
+        if isinstance(event.get("kind"), str) and event["source"] in SOURCES:
+            return True
+        return first_text(event, "action", "observation") is not None
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        if isinstance(value, dict) and "history" not in value:
+            list(_event_messages(value, "the event"))  # report errors at their own line
+            self._events.append(value)
+            return
+        fields = as_object_with("history", value)
+        metadata = other_scalars({k: v for k, v in fields.items() if k != "metadata"}, but={"id"})
+        name = get_id(fields, "instance_id", "id") or place.default_id()
+        yield _event_talk(name, get_list(fields, "history"), metadata, place)
+
+    def finish(self, place: Place) -> Iterator[Trajectory]:
+        if self._events:
+            yield _event_talk(place.stem, self._events, {}, place)
+
+
+def _event_talk(name: str, events: list[Any], metadata: dict[str, Any], place: Place) -> Trajectory:
+    messages = list(parse_messages(_event_messages, events, "events"))
+    last = None
+    for event in events:
+        state = get_path(event, "extras", "agent_state")
+        if get_path(event, "kind") == "ConversationStateUpdateEvent":
+            is_status = event.get("key") in ("execution_status", "agent_status")
+            state = event.get("value") if is_status else None
+        last = state if isinstance(state, str) else last
+    return make_trajectory(place, name, messages, metadata, unfinished=last in GOES_ON)
+
+
+def _event_messages(event: Any, place: str) -> Iterator[ChatMessage]:
+    fields = as_object(event, place)
+    if isinstance(fields.get("kind"), str):
+        yield from _sdk_messages(fields, place)
+    elif isinstance(fields.get("observation"), str):
+        extras = fields.get("extras")
+        inner = get_path(extras, "metadata")
+        code = get_path(inner if isinstance(inner, dict) else extras, "exit_code")
+        failed = fields["observation"] == "error" or code not in (None, 0, -1)
+        if fields["observation"] not in NOTES and fields.get("cause") is not None:
+            yield make_result(fields.get("content"), str(fields["cause"]), failed or None)
+    else:
+        yield from _action_messages(fields, place)
+
+
+def _action_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMessage]:
+    action = get_text(fields, "action", place)
+    args = as_object(fields.get("args") or {}, f"{place}.args")
+    if action in NOTES:
+        return
+    role = "user" if fields.get("source") == "user" else "assistant"
+    if action == "system" or action in SAYS:
+        text = first_text(args, "content", "final_thought", "thought", "message")
+        text = text or optional_text(fields, "message", place) or ""
+        yield make_message(text, "system" if action == "system" else role)
+        return
+    given = {key: value for key, value in args.items() if key != "thought"}
+    call = (str(fields.get("id")), Call(action, given))
+    text = str_or_none(args.get("thought")) or ""
+    yield make_message(Content(text, tools=True, calls=(call,)), role)
+
+
+def _sdk_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMessage]:
+    kind = fields["kind"]
+    if kind == "SystemPromptEvent":
+        yield make_message(
+            parse_content({"content": [fields.get("system_prompt") or ""]}, place), "system"
+        )
+    elif kind == "MessageEvent":
+        yield parse_message(fields.get("llm_message"), f"{place}.llm_message")
+    elif kind == "ActionEvent":
+        text = parse_content({"content": fields.get("thought") or ""}, place).text
+        called = fields.get("tool_call")
+        inner, call = parse_call(called if isinstance(called, dict) else {})
+        name = call.name or str(fields.get("tool_name") or "")
+        arguments = call.arguments if call.arguments is not None else fields.get("action")
+        named = str_or_none(fields.get("tool_call_id"))
+        ending = get_path(fields, "action", "message")
+        if name == "finish" and isinstance(ending, str):
+            yield make_message(ending, "assistant")
+            return
+        at = inner if named is None else named
+        yield make_message(Content(text, True, ((at, Call(name, arguments)),)), "assistant")
+    elif kind in ("ObservationEvent", "AgentErrorEvent", "UserRejectObservation"):
+        if fields.get("tool_name") == "finish":
+            return  # it repeats the agent's message
+        given = first_present(fields, "observation", "error", "rejection_reason")
+        failed = kind == "AgentErrorEvent"
+        if isinstance(given, dict):
+            failed = failed or bool(given.get("is_error"))
+            given = next((given[k] for k in ("content", "output") if given.get(k)), given)
+        yield make_result(given, str_or_none(fields.get("tool_call_id")), failed or None)

@@ -7,9 +7,8 @@ from typing import Any
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import choose, load_class
 from chimeralab.core.records import Trajectory
-from chimeralab.readers.agents import AutoGen, LangChain
+from chimeralab.readers.agents import ATIF, AutoGen, LangChain, OpenHands, SWEAgent
 from chimeralab.readers.chat import OpenAI, Preferences, ShareGPT
-from chimeralab.readers.coding_agents import ATIF, OpenHands, SWEAgent
 from chimeralab.readers.evaluations import Inspect, Promptfoo, Tau2
 from chimeralab.readers.opentelemetry import OpenTelemetry
 from chimeralab.readers.plain import Plain

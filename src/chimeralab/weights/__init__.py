@@ -147,16 +147,15 @@ def ensure(name: str, *, say: Callable[[str], None] | None = None) -> Path:
     return folder
 
 
-def file_states(name: str) -> dict[ModelFile, FileState]:
+def file_states(name: str, *, trust_stamps: bool = True) -> dict[ModelFile, FileState]:
     """Check each file, hashing only those that changed since they were last verified."""
-    folder = model_folder(name)
-    return {file: _state(file, folder / file.name) for file in find_model(name).files}
+    folder, files = model_folder(name), find_model(name).files
+    return {file: _state(file, folder / file.name, trust_stamps) for file in files}
 
 
 def verify(name: str) -> dict[ModelFile, FileState]:
     """Check each file, hashing all of them again."""
-    folder, files = model_folder(name), find_model(name).files
-    return {file: _state(file, folder / file.name, trust_stamps=False) for file in files}
+    return file_states(name, trust_stamps=False)
 
 
 def stamp(path: Path, sha256: str) -> None:
@@ -164,7 +163,7 @@ def stamp(path: Path, sha256: str) -> None:
     _keep_note(path, _note(path, sha256))
 
 
-def _state(file: ModelFile, path: Path, *, trust_stamps: bool = True) -> FileState:
+def _state(file: ModelFile, path: Path, trust_stamps: bool) -> FileState:
     try:
         # Taken before hashing, so that a change while reading is not recorded as verified.
         note = _note(path, file.sha256)
