@@ -104,7 +104,7 @@ def test_subclass_of_the_locked_detector_is_reported_under_its_own_name(
     said = after_all_steps(chimera, study)
     assert said["name"] == '["Never"]'
     assert said["point"] == '["default"]'
-    assert "Never, at its default operating point" in said["terminal"]
+    assert "detectors: loops-1, Never (default settings)" in said["terminal"]
     assert "Never, at its default operating point (mine:Never)" in said["report"]
     judged = "Collapse was judged by Never (mine:Never, a detector of our own)"
     assert f"{judged}: Nothing is ever collapsed." in said["report"]
@@ -132,7 +132,7 @@ def test_rule_of_another_kind_goes_through_all_steps_without_an_encoder(
     study = make_study(judged_by("Echo", ECHO)).path
     said = after_all_steps(chimera, study)
     assert said["name"] == '["Echo"]'
-    assert "Echo, at its default operating point" in said["terminal"]
+    assert "Echo (default settings)" in said["terminal"]
     assert "A turn is collapsed when its words were said before" in said["report"]
     assert "MiniLM" not in said["report"]
     rows = {row["id"]: row for row in chimera("detect", study, "--json", "--trace").rows}

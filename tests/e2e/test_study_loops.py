@@ -191,7 +191,7 @@ def test_table_of_a_study_has_a_column_for_loops(chimera: Chimera, locked: Path)
     ran = chimera("detect", locked)
     assert "verbatim from" in ran.out
     assert "2 of 4 conversations loop." in ran.out
-    assert "loops, at its loops-1 operating point; locked, at its locked" in ran.err
+    assert "detectors: loops-1, locked (default settings)" in ran.err
     assert chimera("detect", locked, "--fail-on", "loop").code == 1
 
 

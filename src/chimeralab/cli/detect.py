@@ -243,7 +243,7 @@ def judge_study(detector: LockedRule, options: dict[str, Any]) -> Judging:
             yield detection, group, str(detection.metadata["prompt"])
 
     settings: Detector = study.plan.detector.settings
-    used = "; ".join(map(summarise_detector, dict.fromkeys((resolve_loops(settings), settings))))
+    used = describe_detectors(resolve_loops(settings), settings)
     words = scope_of(reliability(study)).words
     return verdicts(), words, lambda: f"{used}; {judged} new verdicts, the rest were stored"
 
@@ -251,19 +251,26 @@ def judge_study(detector: LockedRule, options: dict[str, Any]) -> Judging:
 def describe_judge(judge: Judge) -> str:
     """Describe the detectors and the encoder in one line."""
     detector, encoder, band = judge.detector, judge.encoder, judge.band
-    parts = [summarise_detector(judge.loops)] if judge.loops else []
+    parts = [describe_detectors(*(each for each in (judge.loops, detector) if each))]
     if detector is None:
         return "; ".join([*parts, "no vectors, so no collapse verdict"])
-    parts += [
-        summarise_detector(detector),
-        f"vectors in {encoder.precision} ({encoder.served_by})" if encoder else "no vectors",
-    ]
+    vectors = f"vectors in {encoder.precision} ({encoder.served_by})" if encoder else "no vectors"
+    parts.append(vectors)
     if band and band.recomputed:
         parts.append(
             f"{band.recomputed} similarities near a threshold recomputed exactly"
             f" (largest correction {band.largest_error:.1g})"
         )
     return "; ".join([*parts, detector.remark] if detector.remark else parts)
+
+
+def describe_detectors(*detectors: Detector) -> str:
+    """Name the detectors, or their operating points if any setting is changed."""
+    used = list(dict.fromkeys(detectors))
+    if any(each.changed for each in used):
+        return "; ".join(map(summarise_detector, used))
+    names = (each.name if each.standard == "default" else each.standard for each in used)
+    return f"detectors: {', '.join(names)} (default settings)"
 
 
 def check_local_options(options: dict[str, Any]) -> None:
