@@ -72,7 +72,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
         part.replace(path)
     except OSError as error:
         why = error.strerror or error
-        raise InputError(f"{path} can't be written ({why}); what was there is unchanged") from error
+        raise InputError(f"{path} can't be written ({why}); old content is unchanged") from error
     finally:
         with suppress(OSError):  # a read-only disk raises here, too
             part.unlink(missing_ok=True)
@@ -104,7 +104,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         rmtree(before, ignore_errors=True)
     except OSError as error:
         why = error.strerror or error
-        raise InputError(f"{path} can't be written ({why}); what was there is unchanged") from error
+        raise InputError(f"{path} can't be written ({why}); old content is unchanged") from error
     finally:
         rmtree(part, ignore_errors=True)
 

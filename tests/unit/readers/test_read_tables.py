@@ -20,3 +20,14 @@ def test_columns_of_any_name_can_be_named(tmp_path):
     for wrong in ("id=chat", "words=said", "text="):
         with pytest.raises(InputError, match="--columns"):
             readers.rows_with(wrong)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"speaker": "Ann", "text": ["Hi."]}, "text is a list, not text"),
+        ({"speaker": ["Ann"], "text": "Hi."}, "speaker is a list, not a name"),
+    ],
+)
+def test_wrong_type_in_a_row_names_its_column(reason, row, expected):
+    assert reason(row) == expected
