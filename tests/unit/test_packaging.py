@@ -44,7 +44,7 @@ def test_every_requirement_has_an_exact_version_that_fits() -> None:
             each.specifier.contains(v) for v in pinned.get(canonicalize_name(each.name), [])
         )
     ]
-    assert unfit == [], "`make constraints` writes constraints.txt anew"
+    assert unfit == [], "`make constraints` updates constraints.txt"
 
 
 def test_every_version_has_its_hashes_and_no_address() -> None:

@@ -119,7 +119,7 @@ class Script(Record):
     evidence: Evidence = "true"
     _cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def _cached(self, key: Any, compute: Callable[[], Any]) -> Any:
+    def _compute_once(self, key: Any, compute: Callable[[], Any]) -> Any:
         if key not in self._cache:
             self._cache[key] = compute()
         return self._cache[key]
@@ -212,7 +212,7 @@ class Script(Record):
             return self._as_subject_turn(scene, answers)
 
         key = "recall", turn, tuple(answers[: turn - 1]), alone
-        found: SubjectTurn = self._cached(key, compute)
+        found: SubjectTurn = self._compute_once(key, compute)
         return found
 
     def _as_subject_turn(self, scene: Scene, answers: Sequence[str]) -> SubjectTurn:
@@ -267,7 +267,7 @@ class Script(Record):
             moment = self._moment(turn, self._past(blank)[0])
             return self.arm.stressors[stressor].stands(scene, moment)
 
-        return bool(self._cached(("visible", turn, stressor), compute))
+        return bool(self._compute_once(("visible", turn, stressor), compute))
 
     @property
     def _strength(self) -> float:
@@ -283,7 +283,7 @@ class Script(Record):
     def is_falsified(self, question: Question) -> bool:
         """Whether the evidence about a question is false."""
         draw = partial(self.course.draw_falsified, self.evidence_mode)
-        return question.id in self._cached("falsified", draw)
+        return question.id in self._compute_once("falsified", draw)
 
     def _moment(
         self, turn: int, chosen: tuple[str | None, ...], alone: str | None = None
@@ -352,7 +352,7 @@ class Script(Record):
     ) -> Request:
         """A chat with the solution of its question, which only phantoms receive."""
         turn = scene.present.turn
-        solution = self._cached((turn, question.id), partial(self._solve, turn, question))
+        solution = self._compute_once((turn, question.id), partial(self._solve, turn, question))
         allowed = options if self.answering.constrained else ()
         return Request(chat, key=solution, options=allowed)
 
