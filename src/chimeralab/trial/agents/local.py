@@ -34,22 +34,30 @@ MESSAGES = "messages"
 
 
 @dataclass(frozen=True, slots=True)
-class CallableSettings(Record):
-    """`use = "callable"`: a function `f(messages) -> str`, plain or async.
-
-    `path` is "module:name", looked up next to the plan first. A message has a role and a content.
-    """
-
-    can: ClassVar[tuple[str, ...]] = ("history",)
+class CodeSettings(Record):
+    """An object by its "module:name", looked up next to the plan first."""
 
     path: CodePath
     timeout: Seconds = DEFAULT_TIMEOUT
 
     def code(self, folder: Path) -> dict[str, Path | None]:
-        return locate_code(self.path, folder)
+        """The file of the module, found without running it; None if there is none."""
+        return {self.path: find_code(self.path.partition(":")[0], folder).path}
+
+    def load(self, folder: Path) -> Any:
+        return load_class(self.path, f"path = {self.path!r}", folder)
+
+
+class CallableSettings(CodeSettings):
+    """`use = "callable"`: a function `f(messages) -> str`, plain or async.
+
+    A message has a role and a content.
+    """
+
+    can: ClassVar[tuple[str, ...]] = ("history",)
 
     def within(self, folder: Path) -> "HistorySubject":
-        function = load_class(self.path, f"path = {self.path!r}", folder)
+        function = self.load(folder)
         if not callable(function):
             raise InputError(f"path = {self.path!r} is not a function f(messages) -> str")
         name = getattr(function, "__name__", "the function")
@@ -57,21 +65,16 @@ class CallableSettings(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class AinvokeSettings(Record):
-    """`use = "ainvoke"`: a graph or runnable, by its "module:name".
+class AinvokeSettings(CodeSettings):
+    """`use = "ainvoke"`: a graph or runnable.
 
     Messages are passed as a list, or under `key` in a dict; graphs take them under "messages".
     """
 
-    path: CodePath
     key: str | None = None
-    timeout: Seconds = DEFAULT_TIMEOUT
-
-    def code(self, folder: Path) -> dict[str, Path | None]:
-        return locate_code(self.path, folder)
 
     def within(self, folder: Path) -> "GraphAgent | HistorySubject":
-        found = load_class(self.path, f"path = {self.path!r}", folder)
+        found = self.load(folder)
         if not callable(getattr(found, "ainvoke", None)):
             raise InputError(
                 f"path = {self.path!r} has no ainvoke(); it must be a graph or a runnable"
@@ -81,11 +84,6 @@ class AinvokeSettings(Record):
             return GraphAgent(found, self.key or MESSAGES, self.timeout)
         key = MESSAGES if is_graph and not self.key else self.key
         return HistorySubject(found.ainvoke, lambda given: _text(given, key), self.timeout, key)
-
-
-def locate_code(path: str, folder: Path) -> dict[str, Path | None]:
-    """The file of "module:name", without running it; None if it is not found."""
-    return {path: find_code(path.partition(":")[0], folder).path}
 
 
 class HistorySubject:
@@ -205,7 +203,7 @@ def _text(result: Any, key: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class InspectAgentSettings(Record):
+class InspectAgentSettings(CodeSettings):
     """`use = "inspect"`: an agent or solver, or the decorated function that makes one.
 
     `model` is inspect-ai's name of the model it generates with. It gets the whole conversation with
@@ -214,12 +212,7 @@ class InspectAgentSettings(Record):
 
     can: ClassVar[tuple[str, ...]] = ("history",)
 
-    path: CodePath
     model: str | None = None
-    timeout: Seconds = DEFAULT_TIMEOUT
-
-    def code(self, folder: Path) -> dict[str, Path | None]:
-        return locate_code(self.path, folder)
 
     def within(self, folder: Path) -> "InspectSubject":
         try:
@@ -229,7 +222,7 @@ class InspectAgentSettings(Record):
                 'use = "inspect" needs inspect-ai; install it with: '
                 'pip install "chimera-lab[inspect]"'
             ) from error
-        found = load_class(self.path, f"path = {self.path!r}", folder)
+        found = self.load(folder)
         try:
             agent = found if "state" in inspect.signature(found).parameters else found()
             takes = list(inspect.signature(agent).parameters)
