@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,8 @@ from chimeralab.selfplay.comparisons import (
     Outlook,
     compare_all,
     compare_family,
-    estimate_outlooks,
+    estimate_outlook,
     log_rank,
-    log_rank_pairs,
     order_stability,
     rank_conditions,
 )
@@ -209,6 +209,7 @@ def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
             replace(each, comparisons=role.correct(each.comparisons)) for each in answers
         )
     apart = {name: runs.under(name) for name in runs.conditions}
+    pairs = list(combinations(order, 2))
     return Analysis(
         source=runs.source,
         runs=len(runs.rows),
@@ -218,11 +219,11 @@ def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
         conditions={name: summarise(part, settings) for name, part in apart.items()},
         measures=measures,
         logrank=log_rank(runs, settings),
-        logrank_pairs=log_rank_pairs(runs, order, settings),
+        logrank_pairs=tuple(log_rank(runs.under(a, b), settings) for a, b in pairs),
         curves={name: estimate_curve(part, settings) for name, part in apart.items()},
         rank_stability=order_stability(runs, rates, order),
         after_onset={name: after_onset(part, settings.level) for name, part in apart.items()},
-        outlook=estimate_outlooks(runs, order, "share", settings.tau),
+        outlook=tuple(estimate_outlook(runs, a, b, "share", settings.tau) for a, b in pairs),
         answers=answers,
         left_out=runs.left_out,
         notes=tuple(notes(runs, declared=bool(answers))),

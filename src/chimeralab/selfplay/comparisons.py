@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from statistics import median_low
 
 import numpy as np
@@ -156,11 +155,6 @@ def log_rank(runs: Runs, settings: Settings) -> LogRankTest:
     )
 
 
-def log_rank_pairs(runs: Runs, order: Sequence[str], settings: Settings) -> tuple[LogRankTest, ...]:
-    """Test every pair of conditions."""
-    return tuple(log_rank(runs.under(a, b), settings) for a, b in combinations(order, 2))
-
-
 @dataclass(frozen=True, slots=True)
 class RankCounts(Record):
     """In how many units the order holds strictly, holds except for ties, or is inverted somewhere.
@@ -286,10 +280,3 @@ def estimate_outlook(runs: Runs, a: str, b: str, measure: Measure, tau: float) -
     repeats = median_low(used.counts.ravel().tolist())
     designs = equal_cost_designs(parts, len(used.clusters), repeats)
     return Outlook(a, b, measure, *parts, designs)
-
-
-def estimate_outlooks(
-    runs: Runs, order: Sequence[str], measure: Measure, tau: float
-) -> tuple[Outlook, ...]:
-    """Estimate the outlook of every pair of conditions."""
-    return tuple(estimate_outlook(runs, a, b, measure, tau) for a, b in combinations(order, 2))

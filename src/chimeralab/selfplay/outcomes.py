@@ -234,19 +234,15 @@ class Settings(Record):
 
 
 def settings_for(runs: Runs, outcomes: Outcomes) -> Settings:
-    """Resolve the declared settings; the default horizon depends on the runs."""
+    """Resolve the declared settings; by default, tau is the follow-up that all conditions share."""
+    longest = (runs.turns[runs.condition == name].max() for name in runs.conditions)
     return Settings(
-        tau=float(outcomes.tau or horizon(runs)),
+        tau=float(outcomes.tau or min(longest)),
         level=outcomes.level,
         resamples=outcomes.resamples,
         permutations=outcomes.permutations,
         seed=outcomes.seed,
     )
-
-
-def horizon(runs: Runs) -> float:
-    """The longest follow-up that all conditions share."""
-    return float(min(runs.turns[runs.condition == name].max() for name in runs.conditions))
 
 
 # One value per run, or None and the reason if some run has none.
