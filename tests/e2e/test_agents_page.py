@@ -1,4 +1,4 @@
-"""The worked example on the page about agents, from nothing to the page of its report."""
+"""The worked example on the page about agents, from an empty folder to its report."""
 
 import re
 import runpy

@@ -1,4 +1,4 @@
-"""The analysis of a trial from its command: what it takes, leaves out, and will not say."""
+"""`chimera analyse` on a trial: its options, what it leaves out, and what it does not claim."""
 
 import json
 import sqlite3

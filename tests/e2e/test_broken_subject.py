@@ -1,4 +1,4 @@
-"""A subject of the user's own whose code fails: one sentence, and what was done is on record."""
+"""A custom subject whose code fails: one sentence, and finished work is on record."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""A study as a bundle: whole, the same numbers, found out wherever it is changed, safe to make."""
+"""A study as a bundle: complete, with the same numbers, tamper-evident and safe to build."""
 
 import json
 import re
@@ -173,7 +173,7 @@ def test_change_of_any_one_file_is_named(bundle: Path) -> None:
         content = path.read_bytes()
         middle = len(content) // 2
         path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
-        # Of the many files of the report, whose turn comes below, only the hashes are looked at.
+        # The many files of the report are checked below; here only their hashes.
         brief = name.startswith(("report/figures/", "report/tables/"))
         found = (
             find_changed_files(bundle)
@@ -239,8 +239,7 @@ def test_no_sealed_label_is_anywhere_in_a_bundle(
     assert found["findings"] == []
     assert any("before the gate was decided" in note for note in found["notes"])
     assert "not decided" in (tmp_path / "early" / "datasheet.md").read_text()
-    # The earlier bundle is the past of the later one, which takes its place; the words of the
-    # author stay, and what stands around them is that of now.
+    # A later bundle replaces the earlier one: the author's edits stay, everything else is updated.
     sheet, cited = tmp_path / "early" / "datasheet.md", tmp_path / "early" / "CITATION.cff"
     sheet.write_text(sheet.read_text().replace("**TO FILL IN**", "A friend."), encoding="utf-8")
     cited.write_text(cited.read_text().replace('"TO FILL IN"', "Ada"), encoding="utf-8")

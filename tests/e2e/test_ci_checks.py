@@ -1,4 +1,4 @@
-"""What CI asks of `chimera detect` and of pytest: it fails for a reason, and never by silence."""
+"""Checks for CI by `chimera detect` and pytest: they fail with a reason, and never pass silently."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A text checked against a study: its names are numbers of the study, its words the gate allows."""
+"""A text checked against a study: its named numbers exist, and the gate allows its wording."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`chimera detect` on what people really meet: repeated tool calls, cycles, bots under any name."""
+"""`chimera detect` on realistic loops: repeated tool calls, cycles, bots under any name."""
 
 import json
 from collections.abc import Callable

@@ -13,7 +13,7 @@ MIXED = """
 evidence = "mixed"
 strength = 1.0
 """
-# It believes all feedback and all evidence: it obeys the last voice.
+# It believes all feedback and all evidence, so that it follows whoever spoke last.
 OBEYING = 'use = "subject"\ncredulity = 1.0\nrigidity = 0.0\ndiscernment = 0.0\nrecall = 1.0'
 OBEDIENT = trial(OBEYING, 'each = ["infallibility"]')
 TWO_BELIEFS = ("beliefs = 1", "beliefs = 2")

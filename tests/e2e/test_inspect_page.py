@@ -1,4 +1,4 @@
-"""What docs/inspect.md shows works as it stands: the example, and the commands on its log."""
+"""The example of docs/inspect.md and the commands on its log work as printed."""
 
 import re
 import subprocess
@@ -51,11 +51,11 @@ def results(folder: Path) -> Any:
 
 
 def test_scout_scans_the_log_of_the_example_and_ratings_validate_it(folder: Path) -> None:
-    # The rules have nothing to say of tool calls alone; a person has.
+    # The rules do not rate tool calls alone, but a person can.
     ratings = "id,rater,label\ntask/1_epoch_1,human:ann,1\n"
     (folder / "ratings.csv").write_text(ratings, encoding="utf-8")
     command(folder, "python", "-c", VALIDATION)
-    # One process of Scout is as good as four, and starts sooner.
+    # One process of Scout is enough, and starts sooner than four.
     scan = documented("scout scan chimeralab/loops -T logs -V")
     command(folder, *scan, "--max-processes", "1", "--display", "plain")
     [row] = results(folder).to_dict("records")

@@ -1,4 +1,4 @@
-"""What Inspect finds by the entry point, and what is loaded for it."""
+"""What Inspect finds through the entry point, and what that imports."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Every command that writes is killed at random moments: nothing is lost, left over or orphaned."""
+"""Commands that write are killed at random moments: nothing is lost, left over or orphaned."""
 
 import multiprocessing
 import os
@@ -40,7 +40,7 @@ resamples = 100
 permutations = 100
 """,
 )
-# What commands import when they are at it.
+# Modules that commands import while they run.
 ALSO_IMPORTED = ("chimeralab.pipeline", "chimeralab.report.files", "chimeralab.rating.raters")
 
 

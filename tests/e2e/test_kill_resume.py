@@ -1,4 +1,4 @@
-"""A run that is killed again and again ends as one that was left in peace."""
+"""A run that is killed repeatedly ends like an uninterrupted one."""
 
 import random
 from pathlib import Path

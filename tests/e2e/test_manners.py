@@ -1,4 +1,4 @@
-"""How the command behaves in a terminal, a pipe and a shell, whatever it is asked to do."""
+"""How the command behaves in a terminal, in a pipe and with shell completion."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def test_the_first_verdict_is_printed_before_the_last_log_can_be_read(
     arguments = [*COMMAND, "detect", "--json", *options, str(first), str(last)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
         assert running.stdout is not None
-        # Nobody has written to the second log yet, and it blocks whoever reads it.
+        # The second log is a pipe without a writer, so that reading it blocks.
         assert json.loads(running.stdout.readline())["id"] == "first"
         write_log(last, "last")
         assert json.loads(running.stdout.readline())["id"] == "last"

@@ -1,4 +1,4 @@
-"""The whole of `chimera models`, as a user meets it."""
+"""`chimera models` as a user runs it."""
 
 import hashlib
 import json

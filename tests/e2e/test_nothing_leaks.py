@@ -1,4 +1,4 @@
-"""What a subject gets over the wire, under every stressor: no key, no arm, no telling id."""
+"""Requests to a subject, under every stressor, contain no key, no arm and no revealing id."""
 
 import json
 import re
@@ -25,7 +25,7 @@ HEAD = re.compile(r"^(host|accept|accept-encoding|connection|user-agent|content-
 
 
 def chat(asked: dict[str, Any]) -> tuple[int, Any]:
-    """A server as OpenAI's, with the careful reader behind it."""
+    """An OpenAI-compatible server with the careful reader behind it."""
     texts = [message["content"] for message in asked["messages"]]
     said = {"role": "assistant", "content": reading(texts[-1], texts)}
     choice = {"index": 0, "finish_reason": "stop", "message": said}
@@ -35,7 +35,7 @@ def chat(asked: dict[str, Any]) -> tuple[int, Any]:
 
 
 def telling(study: Study) -> list[str]:
-    """Every name and id of the plan that would tell a subject where it is."""
+    """Every name and id of the plan that would reveal the trial to a subject."""
     trial = study.plan.own
     assert trial is not None
     ids = [question.question.id for course in trial.courses for question in course.steps]

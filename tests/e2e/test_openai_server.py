@@ -1,4 +1,4 @@
-"""The openai model against a real server on loopback, with and without things going wrong."""
+"""The openai model against a real server on loopback, with and without faults."""
 
 import asyncio
 import logging
@@ -14,12 +14,12 @@ from chimeralab.models.seam import Message, ModelFailure, Reply, Request, Sampli
 from tests.e2e.servers.choosy_server import ChoosyServer
 
 NOBODY = "http://127.0.0.1:9/v1"
-# Whoever answers is waited for, however busy the machine is.
+# Generous, so that a busy machine does not fail the tests.
 PATIENT = 3_600.0
 
 
 class Asked(NamedTuple):
-    """What came of one question, and the tries it took."""
+    """The outcome of one request, and its attempts."""
 
     reply: Reply | None
     failure: ModelFailure | None

@@ -1,4 +1,4 @@
-"""A measure of your own: named in a plan, counted in every session, compared and reported."""
+"""A custom measure: named in a plan, counted in every session, compared and reported."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A trial with a stressor, a probe, a countermeasure and a scenario of one's own."""
+"""A trial with a custom stressor, probe, countermeasure and scenario."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""A perfect subject is right in everything, also behind a server; one that guesses is at chance."""
+"""A perfect subject is always right, also behind a server; a guessing one is at chance."""
 
 import hashlib
 import json

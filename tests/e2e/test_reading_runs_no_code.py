@@ -1,4 +1,4 @@
-"""To read a study runs none of its code; what runs it asks first, and names file and hash."""
+"""Reading a study runs none of its code; what runs it asks first, naming file and hash."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""`chimera report STUDY` writes one page with its figures and tables, whole or not at all."""
+"""`chimera report STUDY` writes one page with figures and tables, completely or not at all."""
 
 import csv
 import sqlite3
@@ -34,7 +34,7 @@ def reported(make_study: MakeStudy) -> Path:
 
 @pytest.fixture
 def study(make_study: MakeStudy) -> Path:
-    """The smallest study there is."""
+    """A minimal study."""
     return make_study(ONE_TALK, steps=RUN).path
 
 

@@ -1,4 +1,4 @@
-"""Hooks fire when it happens, and a stream of lines can be read while the run goes on."""
+"""Hooks fire as things happen, and a stream of events can be read during the run."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ SCORED = "trial_scored"
 
 
 def order(names: list[str]) -> None:
-    """Within a turn: what is put, then the answer, then the probes, then the row."""
+    """Within a turn: the question, the answer, the probes, then the row."""
     assert SCORED not in names[:-1]
     assert names[-1] == SCORED
     answer = names.index("memory_recall_validated")

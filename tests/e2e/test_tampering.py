@@ -1,4 +1,4 @@
-"""Whoever changes a finished study is found out: each way that once passed unnoticed is tried."""
+"""Changes to a finished study are detected, including each way that once went unnoticed."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""The report of a trial: checks before effects, numbers in their place, sessions as they went."""
+"""The report of a trial: checks before effects, its numbers, and its sessions."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""What a trial has stored: as in memory, exported with its types, and found out when changed."""
+"""Stored trials: equal to those in memory, exported with types, and tamper-evident."""
 
 import asyncio
 import csv

@@ -1,4 +1,4 @@
-"""A locked trial on a public set lives on when the download is gone: its lock has every word."""
+"""A locked trial on a public set does not need the download: its lock contains every text."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Our own answers, labelled before the scorer was tuned: few are judged wrongly, in every kind."""
+"""Answers labelled before the scorer was tuned: few of any kind are judged wrongly."""
 
 import json
 from collections import Counter

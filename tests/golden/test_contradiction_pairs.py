@@ -1,4 +1,4 @@
-"""Our own pairs of statements: what must never pass for the same, and what is found and missed."""
+"""Pairs of statements: which must never count as the same, and how many are found."""
 
 import json
 from collections import Counter

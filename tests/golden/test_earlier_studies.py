@@ -31,7 +31,7 @@ def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 
 def figures(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Every number, flag and null of a JSON document, by where it stands."""
+    """Every number, flag and null of a JSON document, by its path."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from figures(item, f"{place}.{key}")

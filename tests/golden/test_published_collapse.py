@@ -87,7 +87,7 @@ def incidences(study):
 
 @pytest.fixture(params=CONDITIONS)
 def condition(request, study):
-    """One condition's runs, beside what was published about them."""
+    """One condition's runs, with what was published about them."""
     names = ("mean", "median", "sd", "t", "bootstrap", "incidence", "median_turn", "rmst")
     rows = study.condition == request.param
     return SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Laws of the analysis: a thousand detectors at once are a thousand detectors one by one."""
+"""Laws of the analysis: many detectors at once give what each gives alone."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Edits of an author are carried over to a later text without a loss."""
+"""An author's edits are carried over to a later text without loss."""
 
 from hypothesis import given
 from hypothesis import strategies as st

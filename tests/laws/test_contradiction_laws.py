@@ -1,4 +1,4 @@
-"""What is true of the contradiction guard on any statement."""
+"""Laws of the contradiction guard on any statement."""
 
 from hypothesis import assume, given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What holds of every speaker's visible_messages, whatever the conversation."""
+"""Laws of the messages that each speaker sees, on random conversations."""
 
 from itertools import pairwise
 

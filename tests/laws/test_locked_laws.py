@@ -1,4 +1,4 @@
-"""Laws of the locked detector on random talks."""
+"""Laws of the locked detector on random conversations."""
 
 from dataclasses import replace
 
@@ -130,7 +130,7 @@ def test_redundant_drift_test_changes_nothing(
 @given(st.integers(0, 2**32 - 1), st.integers(2, 30), st.floats(0.1, 50))
 def test_scaling_the_vectors_changes_nothing(seed: int, turns: int, factor: float) -> None:
     rng = np.random.default_rng(seed)
-    # Few directions with a little noise, so that talks really loop.
+    # Few directions with a little noise, so that conversations do loop.
     directions = rng.normal(size=(3, 8))
     vectors = directions[rng.integers(0, 3, turns)] + 0.05 * rng.normal(size=(turns, 8))
     scaled = (vectors * factor).astype(np.float32)

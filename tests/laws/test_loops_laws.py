@@ -1,4 +1,4 @@
-"""Laws of the loop detector on random talks."""
+"""Laws of the loop detector on random conversations."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ POOL = st.lists(TEXTS.map(" ".join), min_size=1, max_size=4)
 
 @st.composite
 def talks(draw: st.DrawFn) -> list[Turn]:
-    """Talks that repeat often, since their texts come from a small pool."""
+    """Conversations that repeat often, since their texts come from a small pool."""
     pool = draw(POOL)
     turn = st.builds(
         Turn,

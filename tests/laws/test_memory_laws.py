@@ -1,4 +1,4 @@
-"""Memory does not grow with the number of conversations: none is read long before it is judged."""
+"""Memory does not grow with the number of conversations."""
 
 import gc
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Laws of the names that numbers go by: LaTeX can read each, and no two numbers share one."""
+"""Laws of named numbers: LaTeX can read each name, and no two numbers share one."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What holds for any log: it gives conversations or a clear error, and writing loses nothing."""
+"""Laws of reading: any log gives conversations or a clear error, and writing loses nothing."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""What is true of reading a reply, whatever the options are."""
+"""Laws of reading a reply, whatever the options."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

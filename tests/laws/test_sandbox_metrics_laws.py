@@ -88,7 +88,7 @@ def weigh(weights: Sequence[float], parts: Sequence[float | None]) -> float | No
 
 
 def literal_sessions(trials: Sequence[Trial]) -> dict[str, float | None]:
-    """MCI and GFQ read off their formulas, session by session."""
+    """MCI and GFQ by their formulas, session by session."""
     found: dict[str, list[dict[str, float | None]]] = {"mci": [], "gfq": []}
     gaps: list[float] = []
     earned: list[float] = []
@@ -129,7 +129,7 @@ def literal_sessions(trials: Sequence[Trial]) -> dict[str, float | None]:
 def literal_frames(
     trials: Sequence[Trial], span: tuple[float, float] | None
 ) -> dict[str, float | None]:
-    """DFS and what goes with it, read off the formulas, pair by pair and trial by trial."""
+    """DFS and its companions by their formulas, pair by pair and trial by trial."""
 
     def apart(one: Any, other: Any) -> float | None:
         if one is None or other is None:

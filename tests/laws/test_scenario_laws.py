@@ -1,4 +1,4 @@
-"""The truth of every made scenario, worked out again from nothing but what the subject reads."""
+"""The truth of generated scenarios, derived again from what the subject reads."""
 
 import re
 from collections.abc import Callable
@@ -23,7 +23,7 @@ quick = settings(max_examples=40)
 
 
 def posterior(odds: float, hint: float = HINT / (100 - HINT)) -> float:
-    """What a careful reader should believe of the truth once evidence of these odds is in.
+    """The posterior of the truth, given evidence of these odds.
 
     >>> round(posterior(9.0), 3)
     0.88

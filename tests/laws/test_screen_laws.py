@@ -1,4 +1,4 @@
-"""Laws of the screen: whole batches are judged as one message after another is."""
+"""Laws of the screen: batches give the same verdicts as single messages."""
 
 import re
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ SETTINGS = st.builds(
 
 @st.composite
 def talks(draw: st.DrawFn) -> list[Turn]:
-    """Talks some of whose messages come back whole, or with a few words list_substitutions."""
+    """Conversations with messages that come back whole, or with a few words replaced."""
     said: list[str] = []
     turns = []
     for _ in range(draw(st.integers(1, 14))):

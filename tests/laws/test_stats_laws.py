@@ -1,4 +1,4 @@
-"""What holds for every table, every sample and, on average, for every interval."""
+"""Laws of the statistics on random tables and samples, and coverage of intervals."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What holds of every plan, order, lock and chain."""
+"""Laws of plans, run orders, locks and chains."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""A server in OpenAI's format that refuses a response format, and keeps what it was asked."""
+"""An OpenAI-compatible server that rejects response formats and records requests."""
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

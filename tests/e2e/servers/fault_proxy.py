@@ -62,7 +62,7 @@ class FaultProxy:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Else each body waits 40 ms for the client to acknowledge the head.
+    # Otherwise each body waits 40 ms for the client to acknowledge the head.
     disable_nagle_algorithm = True
 
     @property
@@ -169,7 +169,7 @@ def _begin(handler: _Handler, kind: str = "application/json", **more: str) -> No
 
 
 def _for_ever(handler: _Handler, piece: bytes) -> None:
-    """Send the same bytes, as fast as they are taken, until nobody listens any more."""
+    """Send the same bytes as fast as possible until the client disconnects."""
     handler.close_connection = True
     try:
         while not handler.proxy.closing.is_set():

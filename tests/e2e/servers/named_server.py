@@ -1,4 +1,4 @@
-"""A server in OpenAI's format that can be exchanged for another model while it runs."""
+"""An OpenAI-compatible server whose model can be changed while it runs."""
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -72,4 +72,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Do not log."""

@@ -1,4 +1,4 @@
-"""A real OpenAI-compatible server on loopback: SmolLM2 in llama.cpp, as a process of its own.
+"""A real OpenAI-compatible server on loopback: SmolLM2 in llama.cpp, in a separate process.
 
 Run as a script, it prints its address and serves until its standard input is closed.
 """

@@ -1,4 +1,4 @@
-"""A guard in async code: the event loop goes on while a message is judged."""
+"""A guard in async code does not block the event loop while it judges a message."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ AGAIN = "Let me try that again."
 
 
 class SlowEncoder:
-    """An encoder that is not done before the test lets it, and never works in the test's thread."""
+    """An encoder that waits for the test, and refuses to work in the test's thread."""
 
     margin, precision = 0.0, "none"
 

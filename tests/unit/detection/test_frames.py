@@ -1,4 +1,4 @@
-"""Frames of pandas and polars are judged in the shapes that files have, and verdicts become one."""
+"""Frames of pandas and polars as input, in the layouts of files, and verdicts as frames."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_lazy_frame_must_be_collected_first() -> None:
 
 @pytest.mark.parametrize("package", [pd, pl], ids=["pandas", "polars"])
 class TestFrames:
-    """A frame is a table of conversations, in the shapes that files have."""
+    """A frame is a table of conversations, in the layouts of files."""
 
     def test_text_column_is_one_conversation(self, package: Any) -> None:
         (found,) = judge(package.DataFrame({"text": [AGAIN] * 6}))

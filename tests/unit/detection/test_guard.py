@@ -1,4 +1,4 @@
-"""The guard says live what the batch says afterwards."""
+"""The live guard agrees with the batch."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Which turns are judged, and how the output calls them."""
+"""Which turns are judged, and how they are described."""
 
 import pytest
 

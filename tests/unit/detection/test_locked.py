@@ -21,7 +21,7 @@ def observe(s1: float, s2: float, blank: bool = False) -> Observation:
 
 
 def collapsed(turns: list[int], detector: LockedRule = LOCKED) -> list[int]:
-    """Collapsed turns of a talk in which equal numbers are equal texts, others unrelated."""
+    """Collapsed turns of a conversation in which equal numbers stand for equal texts."""
     vectors = np.eye(max(turns) + 1, dtype=np.float32)[turns]
     table = lag_similarities(vectors, 2)
     signals = detector.judge(observe(s1, s2) for s1, s2 in table.tolist())

@@ -1,4 +1,4 @@
-"""The guard by words and calls: what it says, when, and how it is saved."""
+"""The guard without vectors: its warnings, its advice and its saved state."""
 
 import json
 import subprocess

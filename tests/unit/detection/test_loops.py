@@ -1,4 +1,4 @@
-"""What the loop detector sees, and when."""
+"""What the loop detector finds, and at which message."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A verdict carries its numbers, its evidence and its caveats."""
+"""The numbers, evidence and caveats of a verdict."""
 
 from collections.abc import Sequence
 

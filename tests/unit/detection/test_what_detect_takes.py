@@ -1,4 +1,4 @@
-"""`detect` takes what people hold, and refuses the rest in a sentence."""
+"""The inputs that `detect` accepts, and the errors for all others."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The compiled encoder as it would be built here, apart from the one that is installed."""
+"""The compiled encoder, built from source for the tests."""
 
 from pathlib import Path
 

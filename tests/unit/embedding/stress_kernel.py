@@ -25,7 +25,7 @@ EDGES = (-(2**31), -1, 0, 1, 2, 127, 128, 129, 255, 256, 257, 30_521, 30_522, 2*
 
 
 class Unchecked(Kernel):
-    """For weights whose vectors nobody has stored."""
+    """A kernel without the check against stored vectors."""
 
     def _check(self) -> None:
         pass

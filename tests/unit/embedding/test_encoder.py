@@ -78,7 +78,7 @@ def test_cache_file_is_used_by_the_second_run(
 
 
 class Letters(Encoder):
-    """Counts letters: all that an encoder has to write."""
+    """Counts letters: a minimal encoder."""
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         rows = [[text.count(letter) for letter in "abcdefghij"] for text in texts]

@@ -1,4 +1,4 @@
-"""The compiled encoder: a vector depends on its text alone, and what can't serve says why."""
+"""The compiled encoder: a vector depends on its text alone, and an unusable library says why."""
 
 import os
 import platform

@@ -83,7 +83,7 @@ def test_sums_never_overflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_longer_rows_would_overflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or the test above could not fail."""
+    """Shows that the test above can fail."""
     flags = ("-fsanitize=undefined", "-DLENGTH=46400.f")
     ran = stressed(tmp_path, monkeypatch, "overflow", ["ubsan"], *flags)
     assert ran.returncode != 0

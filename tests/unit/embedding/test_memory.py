@@ -1,4 +1,4 @@
-"""Vectors are remembered by text, and never mixed between models or precisions."""
+"""Vectors are cached by text, separately for each model and precision."""
 
 from pathlib import Path
 

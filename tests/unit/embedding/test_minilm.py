@@ -1,4 +1,4 @@
-"""The network in numpy: its pieces against plain formulas, and a text alone against company."""
+"""The network in numpy: its parts against plain formulas, and single texts against batches."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Work one item ahead of whoever uses the results, and work on all cores."""
+"""Computing one item ahead of the caller, and on all cores."""
 
 from collections.abc import Iterator
 from threading import Barrier, Event, current_thread
@@ -77,7 +77,7 @@ def test_several_threads_process_every_item_once() -> None:
 
 
 class NumberedItem:
-    """An item whose end can be noticed."""
+    """An item that can be weakly referenced."""
 
     def __init__(self, number: int) -> None:
         self.number = number

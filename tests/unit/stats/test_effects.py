@@ -1,4 +1,4 @@
-"""One record for contrasts of self-play and of trials: its words, its key, its JSON."""
+"""Contrasts of self-play and of trials: their wording, their key, their JSON."""
 
 import pickle
 
