@@ -1,4 +1,4 @@
-"""Checks for CI by `chimera detect` and pytest: they fail with a reason, and never pass silently."""
+"""Checks for CI by `chimera detect` and pytest: they fail with a reason, never pass silently."""
 
 import json
 import os

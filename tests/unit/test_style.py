@@ -1,14 +1,10 @@
 """Names and English follow the house style, which `tests/style.py` checks."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
 from tests.style import ENGLISH, PATTERNS, PLACES, ROOT, bad_names, files, findings
-
-# Each of these still has findings; the list may only become shorter.
-REMAINING = {"docs/design.md", "CHANGELOG.md"}
 
 BAD_NAMES = {
     "class Posed: ...": "a record is a noun",
@@ -56,19 +52,10 @@ BAD_ENGLISH = (
 )
 
 
-def remaining(path: Path) -> bool:
-    return path.relative_to(ROOT).as_posix() in REMAINING
-
-
 @pytest.mark.parametrize("place", PLACES)
 def test_names_and_english_follow_the_house_style(place: str) -> None:
-    paths = [path for path in files([ROOT / place]) if not remaining(path)]
+    paths = files([ROOT / place])
     assert [str(found) for path in paths for found in findings(path)] == []
-
-
-@pytest.mark.parametrize("place", sorted(REMAINING))
-def test_places_with_findings_left_are_listed_only_while_they_have_some(place: str) -> None:
-    assert list(findings(ROOT / place)) != []
 
 
 @pytest.mark.parametrize(("source", "better"), BAD_NAMES.items())
