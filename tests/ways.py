@@ -1,4 +1,4 @@
-"""Ways through the house: which files, functions and records a real command passes through."""
+"""Profile a command: the files, functions and record types that it passes through."""
 
 import sys
 import threading
@@ -14,7 +14,7 @@ ROOT = str(Path(chimeralab.__file__).parent)
 
 
 class Way(NamedTuple):
-    """What was called on a way: files of the package, functions, and types of records."""
+    """The files of the package, functions and record types that a command called."""
 
     files: frozenset[str]
     functions: frozenset[tuple[str, str]]
@@ -34,7 +34,7 @@ def is_record(cls: type) -> bool:
 def profile(command: Callable[[], Any]) -> Way:
     """Run a command, with all its threads, under a profiler.
 
-    The body of a module and that of a class count for no file: importing is not passing through.
+    Bodies of modules and classes do not count: importing is not passing through.
     """
     files: set[str] = set()
     functions: set[tuple[str, str]] = set()
@@ -44,16 +44,16 @@ def profile(command: Callable[[], Any]) -> Way:
         if event != "call":
             return
         code, values = frame.f_code, frame.f_locals
-        # A named tuple is made by a lambda of the standard library, a dataclass by its __init__.
+        # A named tuple is created by a lambda of the standard library, a dataclass by __init__.
         if code.co_name == "<lambda>":
-            made = values.get("_cls")
+            created = values.get("_cls")
         elif code.co_name == "__init__":
-            made = type(values.get("self"))
+            created = type(values.get("self"))
         else:
-            made = None
-        if isinstance(made, type) and is_record(made):
-            records.add(f"{made.__module__}.{made.__qualname__}")
-        # A module's code has no optimised locals, and neither has a class's.
+            created = None
+        if isinstance(created, type) and is_record(created):
+            records.add(f"{created.__module__}.{created.__qualname__}")
+        # Only functions have optimised locals; modules and classes do not.
         if code.co_filename.startswith(ROOT) and code.co_flags & 0x2:
             files.add(code.co_filename[len(ROOT) + 1 :])
             functions.add((code.co_filename, code.co_qualname))
