@@ -112,6 +112,13 @@ class StressorTables:
             choose(other, self.known, f"stressor {other!r} in {place}")
         return part
 
+    def custom_parts(self) -> dict[str, Part]:
+        """The custom stressors, under the names of their tables."""
+        return {
+            f"stressors.{name}": Part(use, self.part(name, {}, "[stressors]"))
+            for name, use in self.custom.items()
+        }
+
     def arm(self, changes: Mapping[str, Tables], place: str, **more: Any) -> Arm:
         """An arm with these stressors, in the order in which they act."""
         for name in changes:

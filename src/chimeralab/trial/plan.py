@@ -33,7 +33,7 @@ from chimeralab.trial.scenarios import SCENARIOS, Scenario, items
 from chimeralab.trial.scenarios.items import DEFAULT_NUMBER
 from chimeralab.trial.scene import DEFAULT_STRENGTH
 from chimeralab.trial.script import AnswerRules, Arm, Script
-from chimeralab.trial.stressors import SHAM
+from chimeralab.trial.stressors import SHAM, read_evidence
 
 T = TypeVar("T")
 REQUIRED = ("study", "trial", "scenarios")
@@ -150,26 +150,19 @@ def read_trial(
         for subject in table.subjects
         for arm in arms
     ]
-    parts = {name: stressors.part(name, {}, "[stressors]") for name in stressors.tables}
     # Arms that do not set the evidence use what [stressors] says.
-    strengths = (part.evidence_strength for part in parts.values())
-    modes = (part.evidence_mode for part in parts.values())
+    parts = [stressors.part(name, {}, "[stressors]") for name in stressors.tables]
+    strength, evidence = read_evidence(parts, DEFAULT_STRENGTH, "true")
     plan = TrialPlan(
         arms={key: arms[key.arm] for key in keys},
         subjects={key: key.subject for key in keys},
         scenarios=source,
         layout=layout,
         probes=probes,
-        strength=next((each for each in strengths if each is not None), DEFAULT_STRENGTH),
+        strength=strength,
         weights=_read_table(MetricWeights, tables, "metrics"),
         courses=courses,
-        own={
-            **{
-                f"stressors.{name}": Part(use, parts[name])
-                for name, use in stressors.custom.items()
-            },
-            **{f"probes.{name}": part for name, part in custom_probes.items()},
-        },
+        own={**stressors.custom_parts(), **custom_probes},
         measures={
             name: read_part({}, measure, f"[measures.{name}]", loader, measures.SEAM)
             for name, measure in read_named_tables(tables, "measures").items()
@@ -177,7 +170,7 @@ def read_trial(
         agents=agents,
         answering=_read_table(AnswerRules, tables, "answers"),
         declared=_read_outcomes(tables),
-        evidence=next((each for each in modes if each is not None), "true"),
+        evidence=evidence,
     )
     _check_declared(plan, arms)
     speakers = _read_speakers(tables, table, keys, estimate_tokens(courses))
@@ -357,7 +350,8 @@ def _read_probes(
                     f'[trial] probes lacks "{probe}", which the countermeasure of {name!r} needs; '
                     "add it, or leave the arm out"
                 )
-    return {name: known[name] for name in wanted}, custom
+    own = {f"probes.{name}": part for name, part in custom.items()}
+    return {name: known[name] for name in wanted}, own
 
 
 def _read_rules(tables: Mapping[str, Any], table: TrialTable, turns: int) -> Rules:

@@ -31,7 +31,7 @@ from chimeralab.trial.scene import (
     choose_evidence,
     render_messages,
 )
-from chimeralab.trial.stressors import Stressor, apply_sham
+from chimeralab.trial.stressors import Stressor, apply_sham, read_evidence
 
 if TYPE_CHECKING:
     from chimeralab.trial.session import Examination
@@ -271,14 +271,12 @@ class Script(Record):
 
     @property
     def _strength(self) -> float:
-        stated = (part.evidence_strength for part in self.arm.stressors.values())
-        return next((strength for strength in stated if strength is not None), self.strength)
+        return read_evidence(self.arm.stressors.values(), self.strength, self.evidence)[0]
 
     @property
     def evidence_mode(self) -> Evidence:
         """Whether the evidence of this session is true, false or mixed."""
-        stated = (part.evidence_mode for part in self.arm.stressors.values())
-        return next((each for each in stated if each is not None), self.evidence)
+        return read_evidence(self.arm.stressors.values(), self.strength, self.evidence)[1]
 
     def is_falsified(self, question: Question) -> bool:
         """Whether the evidence about a question is false."""

@@ -1,7 +1,7 @@
 """Stressors by name. They act in this order, alone or combined."""
 
 from chimeralab.trial.stressors.builtin import Amnesia, Conformity, Infallibility
-from chimeralab.trial.stressors.seam import SHAM, Arrival, Stressor, apply_sham
+from chimeralab.trial.stressors.seam import SHAM, Arrival, Stressor, apply_sham, read_evidence
 
 STRESSORS: dict[str, type[Stressor]] = {
     each.name: each for each in (Infallibility, Conformity, Amnesia)
@@ -16,4 +16,5 @@ __all__ = [
     "Infallibility",
     "Stressor",
     "apply_sham",
+    "read_evidence",
 ]

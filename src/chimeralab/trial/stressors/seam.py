@@ -4,7 +4,7 @@ A sham arm has neutral text of the same length wherever a stressor would act.
 """
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
@@ -118,6 +118,19 @@ class Stressor(Record):
     def evidence_mode(self) -> Evidence | None:
         """Whether the evidence is true, if this stressor sets it."""
         return None
+
+
+def read_evidence(
+    stressors: Iterable[Stressor], strength: float, mode: Evidence
+) -> tuple[float, Evidence]:
+    """Strength and mode of the evidence: what the first stressors set, or else the defaults."""
+    parts = tuple(stressors)
+    strengths = (part.evidence_strength for part in parts)
+    modes = (part.evidence_mode for part in parts)
+    return (
+        next((each for each in strengths if each is not None), strength),
+        next((each for each in modes if each is not None), mode),
+    )
 
 
 SEAM = Seam(
