@@ -67,25 +67,22 @@ class Arm(Record):
     def apply(self, stressors: Iterable[str], scene: Scene, moment: Moment) -> Scene:
         """Apply some of the stressors, or their shams, in order; each is recorded by its name."""
         for name in stressors:
-            scene = self._apply_one(name, scene, moment)
-        return scene
-
-    def _apply_one(self, name: str, scene: Scene, moment: Moment) -> Scene:
-        part = self.stressors[name]
-        before = scene.injections
-        after = apply_sham(part, scene, moment) if self.sham else part.apply(scene, moment)
-        new = after.injections[len(before) :]
-        if not new and after is not scene and after != scene:
-            raise InputError(
-                f"[stressors.{name}] changed a scene without recording it; "
-                "add an Injection for every change, as Scene.saying does"
+            part, before, said = self.stressors[name], scene.injections, scene.present.lines
+            after = apply_sham(part, scene, moment) if self.sham else part.apply(scene, moment)
+            new = after.injections[len(before) :]
+            if not new and after is not scene and after != scene:
+                raise InputError(
+                    f"[stressors.{name}] changed a scene without recording it; "
+                    "add an Injection for every change, as Scene.saying does"
+                )
+            if not self.sham:
+                new = tuple(replace(each, stressor=name) for each in new)
+            lines = tuple(
+                line if line in said else line._replace(by=name) for line in after.present.lines
             )
-        if not self.sham:
-            new = tuple(replace(each, stressor=name) for each in new)
-        said = scene.present.lines
-        lines = (line if line in said else line._replace(by=name) for line in after.present.lines)
-        present = replace(after.present, lines=tuple(lines))
-        return replace(after, present=present, injections=(*before, *new))
+            present = replace(after.present, lines=lines)
+            scene = replace(after, present=present, injections=(*before, *new))
+        return scene
 
 
 @dataclass(frozen=True, slots=True)
