@@ -53,7 +53,7 @@ MAX_NAME = 80
 GENERATOR = '<meta name="generator" content="Chimera Lab'
 
 
-say = partial(render_sentence, "conversation_sentences.txt")
+say = partial(render_sentence, "blocks.html")
 
 
 def describe_verdict(detection: Detection, words: ResultWords) -> str:
@@ -120,7 +120,7 @@ def describe_loop(loop: Loop, places: Mapping[int, str]) -> Markup:
     messages 5 and 6: Once more
     """
     speaker = loop.stream.removeprefix("speaker:") if ":" in loop.stream else ""
-    return render_macro("loops.html", "loop_line", loop, speaker[:MAX_SPEAKER_CHARACTERS], places)
+    return render_macro("blocks.html", "loop_line", loop, speaker[:MAX_SPEAKER_CHARACTERS], places)
 
 
 def operating_point(detector: Detector) -> str:

@@ -134,6 +134,7 @@ def environment(*folders: Path) -> Environment:
         name = block.macro if isinstance(block, TextBlock) else type(block).__name__
         return getattr(macros, name)(block)
 
+    made.filters["thousands"] = "{:,}".format
     made.globals |= {"show": show, "plural": plural}
     return made
 
@@ -189,5 +190,5 @@ _TEXTS = Environment(  # noqa: S701
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEXTS.filters |= {"brief": lambda value: f"{value:g}", "thousands": lambda value: f"{value:,}"}
+_TEXTS.filters |= {"brief": lambda value: f"{value:g}", "thousands": "{:,}".format}
 _TEXTS.globals |= {"plural": plural, "number": number, "between": between, "p_phrase": p_phrase}
