@@ -123,7 +123,7 @@ def test_loops_end_conversations_live_while_the_locked_rule_stays_the_outcome(
     study = make_study(LOOPS, LOCKED, live, NUDGE, STOP_EARLY).path
     report = take_through(chimera, study)
     assert "Collapse was judged by locked" in report
-    assert "another detector acted: loops, at its loops-1 operating point" in report
+    assert "another detector acted: loops, loops-1 operating point" in report
     resolved = json.loads((study / "plan.lock").read_text("utf-8"))["resolved"]
     assert (resolved["detector"]["use"], resolved["live"]["use"]) == ("locked", "loops")
     ended = {row["id"]: row for row in chimera("detect", study, "--json").rows}

@@ -242,10 +242,10 @@ def summarise_detector(detector: Detector) -> str:
 
     >>> from chimeralab.detection.locked import LockedRule
     >>> summarise_detector(LockedRule()), summarise_detector(LockedRule(window=2))
-    ('locked, at its locked operating point', 'locked, NOT the locked operating point (window=2)')
+    ('locked, locked operating point', 'locked, NOT the locked operating point (window=2)')
     """
     if not detector.changed:
-        return f"{detector.name}, at its {detector.standard} operating point"
+        return f"{detector.name}, {detector.standard} operating point"
     changes = ", ".join(f"{name}={value}" for name, value in detector.changed.items())
     return f"{detector.name}, NOT the {detector.standard} operating point ({changes})"
 
