@@ -82,11 +82,9 @@ PHRASES: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {}
 for _phrase in sorted({tuple(phrase.split()) for phrase in _PHRASES.split("|")}):
     PHRASES[_phrase[:2]] = (*PHRASES.get(_phrase[:2], ()), _phrase)
 _NEUTRAL = FUNCTION_WORDS | frozenset(_FILLERS.split())
-SHARES = 0.2, 0.5  # of courteous words: up to the first no courtesy, from the second nothing else
-LENGTHS = (
-    25,
-    45,
-)  # words: a message longer than the first counts less, from the second on not at all
+# Courtesy ramps up with the share of courteous words, and fades with the length in words.
+SHARES = 0.2, 0.5
+LENGTHS = 25, 45
 COURTEOUS = 0.5  # the score from which a message counts as courtesy
 SOON = 2  # messages
 IDLE_WORDS = 8  # a message of as many words or more is not idle

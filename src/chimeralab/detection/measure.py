@@ -64,7 +64,7 @@ class GuardBand:
         self.largest_error = 0.0
 
     def similarities(self, turns: Sequence[Turn], vectors: Vectors, least: int = 0) -> Floats:
-        """Similarities at as many lags as there are speakers, and at `least` so far back."""
+        """Similarities at as many lags as there are speakers, but at least at `least`."""
         lags = max(MIN_LAGS, least, min(len({turn.speaker for turn in turns}), MAX_LAGS))
         table = lag_similarities(vectors, lags)
         self.recompute([turn.text for turn in turns], table)
