@@ -43,7 +43,6 @@ Role = Literal["primary", "exploratory"]
 class Vocabulary(NamedTuple):
     """What the parts of a contrast are called, in sentences and as JSON fields."""
 
-    group: str
     unit: str
     observation: str
     unpaired: str
@@ -51,7 +50,6 @@ class Vocabulary(NamedTuple):
 
 
 SELF_PLAY = Vocabulary(
-    group="condition",
     unit="prompt",
     observation="run",
     unpaired="no seed prompt has a run on every side; compare separate prompts as two tables",
@@ -74,7 +72,6 @@ SELF_PLAY = Vocabulary(
     },
 )
 TRIAL = Vocabulary(
-    group="arm",
     unit="scenario",
     observation="session with an occasion for it",
     unpaired="no scenario has a session with an occasion for it under every arm",
