@@ -54,7 +54,9 @@ def profile(command: Callable[[], Any]) -> Way:
         if isinstance(created, type) and is_record(created):
             records.add(f"{created.__module__}.{created.__qualname__}")
         # Only functions have optimised locals; modules and classes do not.
-        if code.co_filename.startswith(ROOT) and code.co_flags & 0x2:
+        # Templates, which are compiled to code of their own, are prose and not counted.
+        ours = code.co_filename.startswith(ROOT) and code.co_filename.endswith(".py")
+        if ours and code.co_flags & 0x2:
             files.add(code.co_filename[len(ROOT) + 1 :])
             functions.add((code.co_filename, code.co_qualname))
 
