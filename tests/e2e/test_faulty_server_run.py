@@ -37,9 +37,14 @@ QUIETLY = RunOptions(watch=False)
 MOST_MEMORY = 500 << 20
 
 
-def make_study(folder: Path, url: str, limits: str = "") -> Study:
+RETRYING = ("retry 1 then pause", "retry 200 then pause")
+
+
+def make_study(
+    folder: Path, url: str, limits: str = "", change: tuple[str, str] = ("", "")
+) -> Study:
     folder.mkdir()
-    (folder / "plan.toml").write_text(PLAN.format(url=url) + limits)
+    (folder / "plan.toml").write_text(PLAN.format(url=url).replace(*change) + limits)
     return Study(folder)
 
 
@@ -85,6 +90,54 @@ def test_run_against_a_flood_takes_little_memory(
     process.join()
     assert process.exitcode == 0
     assert peak.get() < MOST_MEMORY
+
+
+@pytest.mark.parametrize("fault", ["billed_null", "billed_tool_call"])
+def test_limit_of_cost_counts_answers_that_cannot_be_used(
+    fault: str, tmp_path: Path, fault_proxy: Callable[..., Any]
+) -> None:
+    """A server that charges a dollar for every answer, none of which is usable."""
+    proxy = fault_proxy("http://127.0.0.1:9/v1", ["fine", *[fault] * 100])
+    study = make_study(tmp_path / "study", proxy.url, "max_cost = 5.0\n", RETRYING)
+    summary = run_study(study, QUIETLY)
+    assert summary.stopped is not None
+    assert summary.stopped.startswith("max_cost = 5 is used up")
+    charged = proxy.seen.count(fault)
+    assert 5 <= charged <= 5 + 2  # two requests are in flight at once
+    with study.archive() as archive:
+        attempts = list(archive.rows("SELECT * FROM attempts WHERE cost > 0.5"))
+        assert archive.value("SELECT sum(cost) FROM attempts") == pytest.approx(charged)
+    assert len(attempts) == charged
+    assert {each["prompt_tokens"] for each in attempts} == {999_999}
+    # The next run knows what was spent, and asks for nothing.
+    again = run_study(study, QUIETLY).stopped
+    assert again == f"max_cost = 5 is used up ({charged:.4f} spent)"
+    assert proxy.seen.count(fault) == charged
+
+
+def test_replies_cut_short_are_counted_as_well(
+    tmp_path: Path, fault_proxy: Callable[..., Any]
+) -> None:
+    proxy = fault_proxy("http://127.0.0.1:9/v1", ["fine", *["billed_cut"] * 100])
+    study = make_study(tmp_path / "study", proxy.url)
+    assert [arm.cost for arm in run_study(study, QUIETLY).arms] == [2.0]
+    assert proxy.seen.count("billed_cut") == 2  # a full context ends a conversation
+
+
+@pytest.mark.parametrize("fault", ["null", "garbage", "page", "no_choices"])
+def test_limit_of_cost_estimates_answers_without_token_counts(
+    fault: str, tmp_path: Path, fault_proxy: Callable[..., Any]
+) -> None:
+    proxy = fault_proxy("http://127.0.0.1:9/v1", ["fine", *[fault] * 100])
+    study = make_study(tmp_path / "study", proxy.url, "max_cost = 0.003\n", RETRYING)
+    summary = run_study(study, QUIETLY)
+    assert summary.stopped is not None
+    assert summary.stopped.startswith("max_cost = 0.003 is used up")
+    with study.archive() as archive:
+        costs = [row["cost"] for row in archive.rows("SELECT cost FROM attempts")]
+    # Each is taken for as long as it may be: the planned 512 tokens and the prompt.
+    assert all(cost is None or cost < 0.001 for cost in costs)
+    assert sum(cost or 0 for cost in costs) == pytest.approx(0.003, rel=0.5)
 
 
 def test_negative_tokens_do_not_defeat_the_limit_of_cost(

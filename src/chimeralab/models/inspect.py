@@ -110,22 +110,25 @@ class InspectModel:
 
 
 def _reply(output: Any) -> Reply:
-    if output.error:
-        raise make_failure("server", str(output.error))
-    if not output.choices:
-        raise make_failure("bad_answer", "the answer has no choices")
-    if output.stop_reason == "model_length":
-        raise make_failure("overflow", "history and reply exceed the model's context")
     usage, prompt_tokens = output.usage, None
     if usage is not None:
         # inspect-ai counts cached tokens separately.
         cached = (usage.input_tokens_cache_read or 0) + (usage.input_tokens_cache_write or 0)
         prompt_tokens = int(usage.input_tokens + cached)
-    return Reply(
+    counts = Reply(
+        "", prompt_tokens=prompt_tokens, completion_tokens=usage.output_tokens if usage else None
+    )
+    if output.error:
+        raise make_failure("server", str(output.error), billed=counts if usage else None)
+    if not output.choices:
+        raise make_failure("bad_answer", "the answer has no choices", billed=counts)
+    if output.stop_reason == "model_length":
+        why = "history and reply exceed the model's context"
+        raise make_failure("overflow", why, billed=counts)
+    return replace(
+        counts,
         text=redact(output.completion),
         finish=_FINISH.get(output.stop_reason, "other"),
-        prompt_tokens=prompt_tokens,
-        completion_tokens=usage.output_tokens if usage else None,
         reported_model=output.model or None,
     )
 

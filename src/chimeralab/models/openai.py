@@ -101,6 +101,7 @@ class OpenAIModel:
                 raise make_failure("bad_answer", tries.body_problem)
             reply = read_completion(body, _max_tokens(request, constraint))
         except ModelFailure as failed:
+            failed.billed = failed.billed or Reply("")
             tries.end(failed.kind)
             raise
         tries.end("ok")
@@ -153,6 +154,8 @@ class OpenAIModel:
             kind = classify_status(error.status_code, error.response.text)
             words = f"{where} answered {error.status_code}: {error.message}"
         failed = make_failure(kind, words, self._keys)
+        # The server may have generated the whole reply by then.
+        failed.billed = Reply("") if kind == "timeout" else None
         failed.status = getattr(error, "status_code", None)
         return failed
 
@@ -346,7 +349,6 @@ def read_completion(body: str, max_tokens: int) -> Reply:
         raise make_failure(
             "bad_answer", f"not a chat completion: {place}: {first['msg']}"
         ) from None
-    choice = completion.choices[0]
     usage = completion.usage if isinstance(completion.usage, dict) else {}
     counts = drop_invalid_usage(
         Reply(
@@ -355,6 +357,15 @@ def read_completion(body: str, max_tokens: int) -> Reply:
             completion_tokens=usage.get("completion_tokens"),
         )
     )
+    try:
+        return _read_choice(completion, counts, max_tokens)
+    except ModelFailure as failed:
+        failed.billed = counts
+        raise
+
+
+def _read_choice(completion: _Completion, counts: Reply, max_tokens: int) -> Reply:
+    choice = completion.choices[0]
     length = counts.completion_tokens
     # A reply cut short of its limit has hit the end of the context. Servers are off by one.
     if choice.finish_reason == "length" and length is not None and length < max_tokens - 1:

@@ -148,11 +148,15 @@ SEAM = Seam("open", {"needs_network": bool, "weights": str})
 
 
 class ModelFailure(ChimeraError):
-    """A model gave no usable reply. `kind` is recorded with the attempt; `status` is HTTP's."""
+    """A model gave no usable reply. `kind` is recorded with the attempt; `status` is HTTP's.
 
-    def __init__(self, kind: FailureKind, message: str) -> None:
+    `billed` is set if the provider may charge for it: a reply with the token counts, if known.
+    """
+
+    def __init__(self, kind: FailureKind, message: str, billed: "Reply | None" = None) -> None:
         super().__init__(message)
         self.kind = kind
+        self.billed = billed
         self.status: int | None = None
 
 
@@ -202,13 +206,17 @@ def classify_status(status: int, words: str) -> FailureKind:
 
 
 def make_failure(
-    kind: FailureKind, words: str, keys: Mapping[str, str] | None = None
+    kind: FailureKind,
+    words: str,
+    keys: Mapping[str, str] | None = None,
+    *,
+    billed: Reply | None = None,
 ) -> ModelFailure:
     """A failure with a short message, from which keys are redacted."""
     words = redact(words, keys)
     if len(words) > _MAX_MESSAGE:
         words = words[:_MAX_MESSAGE] + " …"
-    return ModelFailure(kind, words)
+    return ModelFailure(kind, words, billed)
 
 
 # A JSON schema can constrain a reply to the options. It asks for an object with one field, since

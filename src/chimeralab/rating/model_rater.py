@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any, get_args
 
 from chimeralab.core.errors import ChimeraError
-from chimeralab.models.seam import Message, Model, ModelFailure, Request, Sampling
+from chimeralab.models.seam import Message, Model, ModelFailure, Reply, Request, Sampling
 from chimeralab.rating.plan import RatersTable
 from chimeralab.rating.ratings import Attempt, Item, Outcome, Rating
 from chimeralab.rating.rubric import KindName, Label, Rubric, StepName, rubric_text
@@ -90,9 +90,10 @@ class LlmRater:
             try:
                 reply = await self.model.reply(request)
             except ModelFailure as failure:
-                attempts.append(Attempt("failed", f"{failure.kind}: {failure}", ""))
+                usage = _usage(failure.billed) if failure.billed else ()
+                attempts.append(Attempt("failed", f"{failure.kind}: {failure}", "", *usage))
                 continue
-            usage = (reply.prompt_tokens, reply.completion_tokens, reply.cost)
+            usage = _usage(reply)
             try:
                 rating, repairs = read_answer(reply.text, item, mark, self.rubric)
             except UnusableAnswer as why:
@@ -105,6 +106,10 @@ class LlmRater:
         return Rating(
             item.id, self.name, None, why_none, rubric=self.rubric.version, attempts=tuple(attempts)
         )
+
+
+def _usage(reply: Reply) -> tuple[int | None, int | None, float | None]:
+    return reply.prompt_tokens, reply.completion_tokens, reply.cost
 
 
 def build_prompt(

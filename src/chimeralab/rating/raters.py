@@ -20,7 +20,7 @@ from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.parts import Part
 from chimeralab.core.records import Record
 from chimeralab.core.text import redact
-from chimeralab.models.seam import Model, Reply, Request
+from chimeralab.models.seam import Model, ModelFailure, Reply, Request
 from chimeralab.rating.audit import RaterIdentity
 from chimeralab.rating.gate import HUMAN
 from chimeralab.rating.model_rater import LlmRater, prompt_hash
@@ -157,7 +157,13 @@ class PricedModel:
         self.price = price
 
     async def reply(self, request: Request) -> Reply:
-        reply = await self.model.reply(request)
+        try:
+            reply = await self.model.reply(request)
+        except ModelFailure as failure:
+            if failure.billed and failure.billed.cost is None and self.price:
+                cost = self.price.of_failure(request, failure.billed)
+                failure.billed = replace(failure.billed, cost=cost)
+            raise
         if reply.cost is not None or self.price is None:
             return reply
         return replace(reply, cost=self.price.of(reply.prompt_tokens, reply.completion_tokens))
@@ -280,7 +286,7 @@ class BudgetedRater:
             )
         rating = replace(given, item=item.id, rater=self.name)
         for each in rating.attempts:
-            if each.outcome != "failed":
+            if each.outcome != "failed" or each.cost is not None:
                 self.brake.spend(each.cost)
                 self.cost += each.cost or 0.0
         if rating.attempts and all(

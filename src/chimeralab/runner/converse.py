@@ -244,7 +244,7 @@ async def _attempt(
     if talk.script and not getattr(run.models[ask.model], "backstage", False):
         request = request.blind(talk.session)
     answer = await _answer(ask.model, request, run, attempt)
-    if answer.reply is not None:
+    if answer.reply is not None or answer.cost is not None:
         run.brake.spend(answer.cost)
     lapse = _classify(talk, ask, answer)
     if lapse and not _is_recorded(talk, ask, lapse, lapses):
@@ -268,11 +268,13 @@ async def _answer(model: str, request: Request, run: RunContext, attempt: int) -
     """Ask a model. A refusal without any text counts as an empty reply, not as a failure."""
     started = time.perf_counter()
     reply, outcome, reason = None, "answered", None
+    billed: Reply | None = None
     try:
         reply = _sanitise(await run.models[model].reply(request))
         reason = reply.note
     except ModelFailure as failure:
         outcome, reason = failure.kind, redact(str(failure))
+        billed = failure.billed and drop_invalid_usage(failure.billed)
         if failure.kind == "refused":
             reply, outcome = Reply("", "refusal", cost=0.0), "answered"
     except (Exception, asyncio.CancelledError) as broken:
@@ -284,7 +286,9 @@ async def _answer(model: str, request: Request, run: RunContext, attempt: int) -
             raise
         raise wrap_error(f"[models.{model}]", broken) from broken
     cost = run.cost(model, reply) if reply else None
-    return Answer(outcome, reason, reply, cost, time.perf_counter() - started)
+    if reply is None and billed is not None:
+        cost = run.cost_of_failure(model, request, billed)
+    return Answer(outcome, reason, reply, cost, time.perf_counter() - started, billed)
 
 
 def wrap_error(place: str, error: Exception) -> InputError:

@@ -28,13 +28,17 @@ class Event(Record):
 
 
 class Answer(NamedTuple):
-    """The result of an attempt; `outcome` is `answered` for a reply that became a turn."""
+    """The result of an attempt; `outcome` is `answered` for a reply that became a turn.
+
+    `billed` has the token counts of an answer that can't be used.
+    """
 
     outcome: str
     reason: str | None
     reply: Reply | None
     cost: float | None
     seconds: float
+    billed: Reply | None = None
 
 
 class Journal(Protocol):
@@ -220,6 +224,8 @@ News = RunStarted | TurnStored | AttemptFailed | Intervention | TalkEnded | Any
 Subscriber = Callable[[News], None]
 
 
+# English has four, other scripts three or fewer: an estimate must not be too low.
+BYTES_PER_TOKEN = 3
 Amount = Annotated[float, Field(ge=0)]
 
 
@@ -241,6 +247,14 @@ class Price(Record):
         if prompt_tokens is None or completion_tokens is None:
             return None
         return (prompt_tokens * self.input + completion_tokens * self.output) / 1e6
+
+    def of_failure(self, request: Request, billed: Reply) -> float | None:
+        """The cost of an answer that can't be used, estimated from above if not reported."""
+        cost = self.of(billed.prompt_tokens, billed.completion_tokens)
+        if cost is None:
+            sent = sum(len(message.content.encode()) for message in request.messages)
+            cost = self.of(sent // BYTES_PER_TOKEN + 1, request.sampling.max_tokens)
+        return cost
 
 
 class Brake:
@@ -344,6 +358,10 @@ class RunContext:
             return reply.cost
         price = self.prices.get(model)
         return price.of(reply.prompt_tokens, reply.completion_tokens) if price else None
+
+    def cost_of_failure(self, model: str, request: Request, billed: Reply) -> float | None:
+        price = self.prices.get(model)
+        return price.of_failure(request, billed) if price and billed.cost is None else billed.cost
 
     async def judge(self, judge: TurnJudge, turn: Turn) -> bool:
         """Judge a turn in an executor, so that other conversations are not blocked."""

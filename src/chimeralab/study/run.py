@@ -132,6 +132,8 @@ class StudyRun:
             patience=max(3, self.concurrency),
         )
         self._publish_start(store, len(missing))
+        if brake.reason is not None:  # the budget is used up: not even the first question is asked
+            return brake.reason
         async with open_models(self.plan, self.study.path) as models:
             with ThreadPoolExecutor(1) as judges, stop_on_signals(brake):
                 await ask_once(models, self.plan.kind.agents(self.plan))

@@ -311,7 +311,10 @@ def encode_detail(event: Event) -> str:
 
 def _close_attempt(db: sqlite3.Connection, attempt: int, answer: Answer) -> None:
     reply = answer.reply
-    counts = (reply.prompt_tokens, reply.completion_tokens, reply.reported_model) if reply else ()
+    billed = reply or answer.billed
+    counts = (
+        (billed.prompt_tokens, billed.completion_tokens, billed.reported_model) if billed else ()
+    )
     rejected = reply.text if reply and answer.outcome != "answered" else None
     row = (now(), answer.outcome, answer.reason, rejected, *(counts or (None, None, None)))
     db.execute(

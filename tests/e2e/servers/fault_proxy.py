@@ -247,6 +247,11 @@ def _usage(prompt: Any, completion: Any = 2) -> Callable[[_Handler], None]:
     return lambda h: h.answer(200, body)
 
 
+def _billed(message: dict[str, Any], **choice: Any) -> Callable[[_Handler], None]:
+    usage = {"prompt_tokens": 999_999, "completion_tokens": 1}
+    return lambda h: h.answer(200, {**_completion(message=message, **choice), "usage": usage})
+
+
 FAULTS: dict[str, Callable[[_Handler], None]] = {
     "busy": lambda h: h.answer(429, {"error": {"message": "slow down"}}, Retry_After="0.05"),
     "broken": lambda h: h.answer(500, {"error": {"message": "out of order"}}),
@@ -290,6 +295,10 @@ FAULTS: dict[str, Callable[[_Handler], None]] = {
     "odd_charset": lambda h: h.answer(200, b"[]", "application/json; charset=zlib_codec"),
     "moved": _redirect(302),
     "moved_for_good": _redirect(308),
+    # A million tokens each, billed for nothing that can be used.
+    "billed_null": _billed({"content": None}),
+    "billed_tool_call": _billed({"content": None, "tool_calls": [{"id": "c1"}]}),
+    "billed_cut": _billed({"content": "It was a"}, finish_reason="length"),
     "huge_usage": _usage(10**25),
     "negative_usage": _usage(-5_000_000, -5_000_000),
     "usage_in_words": _usage("many", None),
