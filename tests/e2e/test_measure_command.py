@@ -220,7 +220,7 @@ def test_mixed_numbers_and_words_are_reported_first(
     rows = changed(changed(FRAMED, 0, response=0.7), 3, response="yes")
     ran = measure(rows, ending=ending)
     assert ran.code == 2
-    assert "'yes' is among answers that are numbers" in ran.err
+    assert "'yes' is mixed with answers that are numbers" in ran.err
     assert "--range" not in ran.err
 
 

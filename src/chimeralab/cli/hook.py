@@ -16,7 +16,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import read_text, write_text
 from chimeralab.integrations.claude_code import main, tool_settings
 
-OURS = "hook claude-code"
+SUBCOMMAND = "hook claude-code"
 EVENTS = ("PreToolUse", "PostToolUse", "Stop")
 SECONDS = 10
 
@@ -75,7 +75,7 @@ def claude_code(
     tool_settings(ignore, repeats)
     # By name if the shell finds it: that works in every environment.
     program = ["chimera"] if shutil.which("chimera") else [sys.executable, "-m", "chimeralab"]
-    command = shlex.join([*program, *OURS.split(), *options]) if install else None
+    command = shlex.join([*program, *SUBCOMMAND.split(), *options]) if install else None
     before = read_settings(settings)
     after = with_hook(before, command)
     if after == before:
@@ -104,7 +104,7 @@ def with_hook(settings: dict[str, Any], command: str | None) -> dict[str, Any]:
 
 def remove_ours(entry: dict[str, Any]) -> dict[str, Any] | None:
     runs = entry["hooks"]
-    left = [run for run in runs if OURS not in str(run.get("command"))]
+    left = [run for run in runs if SUBCOMMAND not in str(run.get("command"))]
     if len(left) == len(runs):
         return entry
     return {**entry, "hooks": left} if left else None

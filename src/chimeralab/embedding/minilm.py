@@ -28,12 +28,19 @@ MARGINS = {"int16": 0.001, "f32": 1e-5}
 ROWS_AT_ONCE = 512
 # Enough to occupy all cores, few enough to keep memory small.
 GROUPS_AT_ONCE = 8
-# Rows of the wide layer that fit a core's cache, with the temporaries of its nonlinearity.
+# Rows of the feed-forward layer that fit a core's cache, with the temporaries of `gelu`.
 ROWS_IN_CACHE = 32
 
 # erf(z) is z P(z²) / Q(z²) for |z| <= 4, fitted to within 3e-8; beyond, it is 1 to the last bit.
-ERF_OVER = (1.97469387e-06, 2.88019463e-04, 4.00333160e-03, 5.34665533e-02, 1.96243755e-01, 1.12837898e+00)  # fmt: skip  # noqa: E501
-ERF_UNDER = (3.74782588e-05, 1.21625371e-03, 1.54438395e-02, 1.16474046e-01, 5.07247666e-01, 1.0)
+ERF_NUMERATOR = (1.97469387e-06, 2.88019463e-04, 4.00333160e-03, 5.34665533e-02, 1.96243755e-01, 1.12837898e+00)  # fmt: skip  # noqa: E501
+ERF_DENOMINATOR = (
+    3.74782588e-05,
+    1.21625371e-03,
+    1.54438395e-02,
+    1.16474046e-01,
+    5.07247666e-01,
+    1.0,
+)
 
 MAX_PIECES = 256
 # [CLS] and [SEP] count towards the limit.
@@ -214,15 +221,15 @@ def _attention(query: Floats, key: Floats, value: Floats) -> Floats:
 
 
 def gelu(x: Floats) -> Floats:
-    """x Φ(x), the nonlinearity of the wide layer.
+    """Gaussian error linear unit, x Φ(x): the activation of the feed-forward layer.
 
     >>> gelu(np.array([-9, -1, 0, 1, 9], dtype=np.float32)).round(4).tolist()
     [-0.0, -0.15870000422000885, 0.0, 0.8413000106811523, 9.0]
     """
     z: Floats = np.clip(x * np.float32(0.5**0.5), -4, 4)
     square = z * z
-    z *= _polynomial(ERF_OVER, square)
-    z /= _polynomial(ERF_UNDER, square)
+    z *= _polynomial(ERF_NUMERATOR, square)
+    z /= _polynomial(ERF_DENOMINATOR, square)
     z += 1
     z *= x
     z *= np.float32(0.5)

@@ -167,14 +167,14 @@ def nearly_identical(one: Wording, other: Wording) -> bool:
     if longer < MIN_WORDS_NEARLY_IDENTICAL or one.code or other.code:
         return False
     changed = one.content ^ other.content
-    if changed & NEGATIONS or _contrasting(
+    if changed & NEGATIONS or _have_contrast(
         one.content - other.content, other.content - one.content
     ):
         return False
     return count_aligned(one.words, other.words) >= NEARLY_IDENTICAL * longer
 
 
-def _contrasting(some: Iterable[str], others: Collection[str]) -> bool:
+def _have_contrast(some: Iterable[str], others: Collection[str]) -> bool:
     return any(contrast(one, other) for one in some for other in others)
 
 
@@ -322,7 +322,7 @@ def _is_swap(gap: AlignmentGap, kept: float) -> bool:
     inserted = not gap.removed and not (kept >= MANY_KEPT and len(gap.added) == 1)
     if gap.last or inserted or len(gap.added) > most or len(gap.removed) > most:
         return False
-    if not NEGATIONS.isdisjoint(gap.removed) or _contrasting(gap.added, gap.removed):
+    if not NEGATIONS.isdisjoint(gap.removed) or _have_contrast(gap.added, gap.removed):
         return False
     noun = gap.before in DETERMINERS and gap.after in FILLERS | DETERMINERS
     return not noun or kept >= MANY_KEPT

@@ -63,7 +63,7 @@ class LangChain(Reader):
         messages = starmap(langchain_message, with_places(_langchain_list(value), "messages"))
         fields = value if isinstance(value, dict) else {}
         name = get_id(fields, "id", "thread_id") if "lc" not in fields else None
-        metadata = {} if "lc" in fields else other_scalars(fields, but={"id"})
+        metadata = {} if "lc" in fields else other_scalars(fields, exclude={"id"})
         yield make_trajectory(place, name, messages, metadata)
 
 
@@ -155,7 +155,7 @@ class AutoGen(Reader):
             return
         fields = as_object_with("messages", value)
         messages = parse_messages(_autogen_messages, get_list(fields, "messages"), "messages")
-        metadata = other_scalars(fields, but={"id"})
+        metadata = other_scalars(fields, exclude={"id"})
         yield make_trajectory(place, get_id(fields, "id"), messages, metadata)
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
@@ -212,7 +212,7 @@ class SWEAgent(Reader):
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = as_object(value, "the line")
-        messages = list(_before_the_steps(fields.get("history")))
+        messages = list(_parse_history(fields.get("history")))
         for step, where in with_places(get_list(fields, "trajectory"), "trajectory"):
             given = as_object(step, where)
             text = optional_text(given, "thought", where) or ""
@@ -226,12 +226,12 @@ class SWEAgent(Reader):
             messages.append(ChatMessage(replace(turn, calls=calls), content))
         info = fields.get("info")
         status = get_id(info, "exit_status") if isinstance(info, dict) else None
-        metadata = other_scalars(fields, but={"id"}) | {"exit_status": status}
+        metadata = other_scalars(fields, exclude={"id"}) | {"exit_status": status}
         name = get_id(fields, "instance_id") or place.stem
         yield make_trajectory(place, name, messages, metadata, unfinished=not status)
 
 
-def _before_the_steps(history: Any) -> Iterator[ChatMessage]:
+def _parse_history(history: Any) -> Iterator[ChatMessage]:
     """Parse the messages before the first step, without demonstrations."""
     for message, place in with_places(items(history), "history"):
         fields = as_object(message, place)
@@ -264,7 +264,7 @@ class ATIF(Reader):
             if not as_object(step, where).get("is_copied_context"):
                 messages += self._messages(step, where)
         agent = fields["agent"] if isinstance(fields.get("agent"), dict) else {}
-        metadata = other_scalars(fields, but={"id"}) | {
+        metadata = other_scalars(fields, exclude={"id"}) | {
             "agent": get_id(agent, "name"),
             "model": get_id(agent, "model_name"),
         }
@@ -321,7 +321,9 @@ class OpenHands(Reader):
             self._events.append(value)
             return
         fields = as_object_with("history", value)
-        metadata = other_scalars({k: v for k, v in fields.items() if k != "metadata"}, but={"id"})
+        metadata = other_scalars(
+            {k: v for k, v in fields.items() if k != "metadata"}, exclude={"id"}
+        )
         name = get_id(fields, "instance_id", "id") or place.default_id()
         yield _event_talk(name, get_list(fields, "history"), metadata, place)
 

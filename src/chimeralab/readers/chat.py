@@ -243,7 +243,7 @@ class OpenAI(Reader):
             messages.append(parse_message(choice.get("message"), "choices[0].message"))
             cut_off = choice.get("finish_reason") == "length"
         models = [m for m in (request.get("model"), response.get("model")) if isinstance(m, str)]
-        metadata = ({"model": models[-1]} if models else {}) | other_scalars(fields, but={"id"})
+        metadata = ({"model": models[-1]} if models else {}) | other_scalars(fields, exclude={"id"})
         name = get_id(fields, "id", "custom_id")
         yield make_trajectory(place, name, messages, metadata, unfinished=cut_off)
 
@@ -278,7 +278,7 @@ class ShareGPT(Reader):
         key = next((key for key in keys if key in fields), keys[0])
         messages = parse_messages(self._messages, get_list(fields, key), key)
         name = get_id(fields, "id", "conversation_id")
-        yield make_trajectory(place, name, messages, other_scalars(fields, but={"id"}))
+        yield make_trajectory(place, name, messages, other_scalars(fields, exclude={"id"}))
 
     def _messages(self, entry: Any, place: str) -> Iterator[ChatMessage]:
         fields = as_object(entry, place)
@@ -326,7 +326,7 @@ class Preferences(Reader):
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = as_object(value, "the line")
         name = get_id(fields, "id", "prompt_id") or place.default_id()
-        metadata = other_scalars(fields, but={"id", "prompt", *self.SIDES})
+        metadata = other_scalars(fields, exclude={"id", "prompt", *self.SIDES})
         prompt = list(_parse_answer(fields.get("prompt"), "prompt", "user"))
         for side in self.SIDES:
             answer = list(_parse_answer(fields.get(side), side, "assistant"))

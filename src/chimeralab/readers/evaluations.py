@@ -45,7 +45,7 @@ CHUNKED = "/sample.json"
 MEMBER = re.compile(rf"samples/.+_epoch_\d+(\.json|{CHUNKED})", re.DOTALL)
 UNFINISHED = ("started", "cancelled")
 ATTACHMENT = "attachment://"
-OURS = "chimeralab"
+METADATA_KEY = "chimeralab"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,9 @@ class Inspect(Reader):
         }
         # Scout identifies samples by uuid; the task's own metadata is for grouping.
         metadata |= {"uuid": fields["uuid"]} if get_id(fields, "uuid") else {}
-        metadata |= other_scalars(as_object(fields.get("metadata") or {}, "metadata"), but=metadata)
+        metadata |= other_scalars(
+            as_object(fields.get("metadata") or {}, "metadata"), exclude=metadata
+        )
         metadata |= {"unfinished": True} if value.unfinished else {}
         name = place.default_id()
         if metadata["sample"] is not None and metadata["epoch"] is not None:
@@ -138,7 +140,7 @@ def inspect_turns(messages: Iterable[Any]) -> tuple[Turn, ...]:
     found = []
     for message, place in with_places(messages, "messages"):
         # Inspect has roles but no names, so self-play keeps speakers and seed prompts in metadata.
-        ours = get_path(message, "metadata", OURS)
+        ours = get_path(message, "metadata", METADATA_KEY)
         named = {"name": ours.get("speaker")} if isinstance(ours, dict) else {}
         read = parse_message(message | named if named else message, place)
         aside = bool(get_path(ours, "seed"))
@@ -193,7 +195,10 @@ class Tau2(Reader):
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = as_object(value, "the simulation")
         messages = parse_messages(_tau_messages, get_list(fields, "messages"), "messages")
-        metadata, ended = other_scalars(fields, but={"id"}), bool(fields.get("termination_reason"))
+        metadata, ended = (
+            other_scalars(fields, exclude={"id"}),
+            bool(fields.get("termination_reason")),
+        )
         name = get_id(fields, "id")
         yield make_trajectory(place, name, messages, metadata, unfinished=not ended)
 
@@ -251,7 +256,7 @@ class Promptfoo(Reader):
         messages = list(_promptfoo_messages(fields))
         provider = fields.get("provider")
         provider = provider.get("id") if isinstance(provider, dict) else provider
-        metadata = other_scalars(fields, but={"id", "prompt", "response"}) | {
+        metadata = other_scalars(fields, exclude={"id", "prompt", "response"}) | {
             "model": str_or_none(provider),
             "evaluation": result.evaluation,
         }

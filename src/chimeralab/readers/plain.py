@@ -45,7 +45,7 @@ class Plain(Reader):
         name = get_id(fields, "id") or place.default_id()
         # A log of others may have a `schema` of its own; ours is a number.
         ours = {"schema"} if type(fields.get("schema")) is int else set()
-        metadata = other_fields(fields, but={"id", "turns"} | ours)
+        metadata = other_fields(fields, exclude={"id", "turns"} | ours)
         yield Trajectory(name, turns, metadata, str(place))
 
 

@@ -78,7 +78,7 @@ class Responses(Reader):
         if response.get("output") is not None:
             messages += items_of_responses(get_list(response, "output"), "output")
         model = get_id(response, "model") or get_id(request, "model")
-        metadata = other_scalars(fields, but={"id", "input", "output"})
+        metadata = other_scalars(fields, exclude={"id", "input", "output"})
         metadata |= {"model": model} if model else {}
         unfinished = response.get("status") in UNFINISHED
         name = get_id(fields, "custom_id", "id") or get_id(response, "id")
@@ -163,7 +163,7 @@ class Gemini(Reader):
                 messages.append(gemini_message(first["content"], "candidates[0].content", "model"))
             cut_off = "MAX_TOKENS" in (first.get("finishReason"), first.get("finish_reason"))
         model = get_id(response, "modelVersion", "model_version") or get_id(request, "model")
-        metadata = other_scalars(fields, but={"id"}) | ({"model": model} if model else {})
+        metadata = other_scalars(fields, exclude={"id"}) | ({"model": model} if model else {})
         name = get_id(fields, "id", "key", "custom_id", "responseId")
         yield make_trajectory(place, name, messages, metadata, unfinished=cut_off)
 
@@ -243,7 +243,7 @@ class ChatGPT(Reader):
             at = optional_text(node, "parent", f"mapping.{at}")
         placed = ((each, f"mapping.{key}.message") for key, each in reversed(branch.items()))
         messages = list(filter(None, starmap(_chatgpt_message, placed)))
-        metadata = other_scalars(fields, but={"id", "conversation_id"})
+        metadata = other_scalars(fields, exclude={"id", "conversation_id"})
         if get_path(branch.get(last), "status") == "in_progress":
             metadata["unfinished"] = True
         models = [message.turn.model for message in messages if message.turn.model]

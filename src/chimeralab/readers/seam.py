@@ -206,9 +206,9 @@ def get_id(fields: Mapping[str, Any], *keys: str) -> str | None:
     return None
 
 
-def other_fields(fields: Mapping[str, Any], but: Container[str]) -> dict[str, Any]:
-    """Return all other fields, with those of a nested `metadata` object merged in."""
-    kept = {key: value for key, value in fields.items() if key not in but}
+def other_fields(fields: Mapping[str, Any], exclude: Container[str]) -> dict[str, Any]:
+    """Return the fields that are not excluded, with a nested `metadata` object merged in."""
+    kept = {key: value for key, value in fields.items() if key not in exclude}
     if isinstance(kept.get("metadata"), dict):
         kept |= kept.pop("metadata")
     for key, value in kept.items():
@@ -223,9 +223,9 @@ def other_fields(fields: Mapping[str, Any], but: Container[str]) -> dict[str, An
     return kept
 
 
-def other_scalars(fields: Mapping[str, Any], but: Container[str]) -> dict[str, Any]:
-    """Return all other fields that are not lists or objects."""
-    kept = other_fields(fields, but)
+def other_scalars(fields: Mapping[str, Any], exclude: Container[str]) -> dict[str, Any]:
+    """Return the fields that are not excluded and are not lists or objects."""
+    kept = other_fields(fields, exclude)
     return {key: value for key, value in kept.items() if not isinstance(value, list | dict)}
 
 

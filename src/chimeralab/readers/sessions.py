@@ -407,7 +407,7 @@ def _is_cli_message(value: Mapping[str, Any]) -> bool:
 def _cli_session(listed: Iterable[Any], session: Mapping[str, Any], place: Place) -> Trajectory:
     messages = parse_messages(_cli_messages, listed, "messages")
     name = get_id(session, "sessionId") or place.stem
-    return make_trajectory(place, name, messages, other_scalars(session, but={"sessionId"}))
+    return make_trajectory(place, name, messages, other_scalars(session, exclude={"sessionId"}))
 
 
 def _cli_messages(message: Any, place: str) -> Iterator[ChatMessage]:

@@ -380,7 +380,7 @@ def parse_lines(
 def read_lines(
     stream: BinaryIO, place: Place, report: Report, number: int = 1
 ) -> Iterator[tuple[bytes, int]]:
-    """Yield the non-blank lines with their numbers, the first being `number`."""
+    """Yield the non-blank lines with their line numbers, counted from `number`."""
     try:
         while raw := stream.readline(MAX_LINE + 1):
             if len(raw) > MAX_LINE:

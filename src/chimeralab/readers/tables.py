@@ -90,7 +90,7 @@ class RowPerTurn(Reader):
     def finish(self, place: Place) -> Iterator[Trajectory]:
         for name, rows in self._rows.items():
             pairs = [(row, self.columns or guess_columns(row)) for row in rows]
-            about = other_scalars(rows[0], but=set(pairs[0][1].values()))
+            about = other_scalars(rows[0], exclude=set(pairs[0][1].values()))
             orders = [_number(row.get(found.get("order", ""))) for row, found in pairs]
             if None not in orders:
                 ordered = sorted(zip(orders, pairs, strict=True), key=itemgetter(0))

@@ -360,7 +360,7 @@ def new_page_name(conversation: str, taken: set[str]) -> str:
 
 
 def page_name(conversation: str) -> str:
-    """A file name for the page of a conversation; an id that is not one is sanitised and hashed.
+    """A file name for the page of a conversation; an unsafe id is sanitised and hashed.
 
     >>> page_name("run-7"), page_name("models/a b")
     ('conversation-run-7.html', 'conversation-models-a-b-751ac7.html')
@@ -368,5 +368,5 @@ def page_name(conversation: str) -> str:
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", conversation)[:MAX_NAME].strip("-.")
     if safe == conversation:
         return f"conversation-{safe}.html"
-    mark = hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest()[:6]
-    return f"conversation-{safe}-{mark}.html" if safe else f"conversation-{mark}.html"
+    suffix = hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return f"conversation-{safe}-{suffix}.html" if safe else f"conversation-{suffix}.html"

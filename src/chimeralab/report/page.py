@@ -143,7 +143,7 @@ _ENVIRONMENT = environment()
 
 
 def render_block(template: str, macro: str, **content: Any) -> TextBlock:
-    """Render a macro of a template as one block, which holds its content for `find_blocks`."""
+    """Render a macro of a template as one block, with its content for `find_blocks`."""
     html = getattr(_ENVIRONMENT.get_template(template).module, macro)(**content)
     values = (value if isinstance(value, list) else [value] for value in content.values())
     return TextBlock("html", html, blocks=[each for value in values for each in value])

@@ -204,7 +204,7 @@ async def ask_turn(
         run.publish(AttemptFailed(talk.id, ask.turn, ask.model, kind, reason))
         rule = talk.rule(result)
         if kind in FATAL:
-            run.brake.pull(reason)
+            run.brake.stop(reason)
         elif kind == "lost":
             return Ending("failed", f"{kind}: {reason}")
         elif lapses[result] <= rule.retries:

@@ -279,7 +279,7 @@ class Brake:
         self._pauses = 0
         self._clock = clock
         self._started = clock()
-        self._pulled = asyncio.Event()
+        self._stopped = asyncio.Event()
         self._reason: str | None = None
         self.spend(0.0)
 
@@ -288,27 +288,28 @@ class Brake:
         """Why the run must stop; None while it may continue."""
         hours = self._max_hours
         if hours is not None and self._clock() - self._started >= hours * 3600:
-            self.pull(f"max_hours = {hours:g} is used up")
+            self.stop(f"max_hours = {hours:g} is used up")
         return self._reason
 
-    def pull(self, reason: str) -> None:
+    def stop(self, reason: str) -> None:
+        """Stop the run before its next turn; the first reason is kept."""
         self._reason = self._reason or reason
-        self._pulled.set()
+        self._stopped.set()
 
     def spend(self, cost: float | None) -> None:
         """Count what a reply cost. With a limit, an unknown cost stops the run."""
         limit = self._max_cost
         if cost is None and limit is not None:
-            self.pull("a reply came without token counts, so max_cost can't be enforced")
+            self.stop("a reply came without token counts, so max_cost can't be enforced")
         self._spent += cost or 0.0
         if limit is not None and self._spent >= limit:
-            self.pull(f"max_cost = {limit:g} is used up ({self._spent:.4f} spent)")
+            self.stop(f"max_cost = {limit:g} is used up ({self._spent:.4f} spent)")
 
     def note_pause(self, reason: str) -> None:
         """Count a conversation that could not continue; too many in a row stop the run."""
         self._pauses += 1
         if self._pauses >= self._patience:
-            self.pull(f"{self._pauses} conversations in a row could not continue, last: {reason}")
+            self.stop(f"{self._pauses} conversations in a row could not continue, last: {reason}")
 
     def note_progress(self) -> None:
         """Reset the count: a turn was stored, so models are reachable."""
@@ -317,7 +318,7 @@ class Brake:
     async def wait(self, seconds: float) -> None:
         """Sleep until the time is up or the run must stop."""
         try:
-            await asyncio.wait_for(self._pulled.wait(), timeout=seconds)
+            await asyncio.wait_for(self._stopped.wait(), timeout=seconds)
         except TimeoutError:
             return
 

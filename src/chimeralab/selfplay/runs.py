@@ -378,10 +378,10 @@ def _check(run: Run) -> None:
 def _check_episodes(run: Run) -> None:
     if run.episodes is None:
         return
-    spans = sum(each.turns for each in run.episodes)
-    begun = run.episodes[0].start if run.episodes else None
-    if (spans, begun) != (run.collapsed_turns, run.first_collapse_turn):
+    turns = sum(episode.turns for episode in run.episodes)
+    first = run.episodes[0].start if run.episodes else None
+    if (turns, first) != (run.collapsed_turns, run.first_collapse_turn):
         raise InputError(
-            f"column episodes has {spans} collapsed turns, the first at {begun or 'none'}; "
+            f"column episodes has {turns} collapsed turns, the first at {first or 'none'}; "
             f"the run has {run.collapsed_turns}, the first at {run.first_collapse_turn or 'none'}"
         )

@@ -10,12 +10,13 @@ BINS = 10
 def calibration_rows(levels: Floats, wrong: Floats, right: Floats) -> dict[str, Floats]:
     """Calibration of each sample (row) from its wrong and right answers at each level (column).
 
-    The levels of confidence are in rising order; a number is NaN where it is undefined.
+    The levels of confidence must be in ascending order; undefined values are NaN.
 
     The expected calibration error is the mean gap between confidence and accuracy over bins of
-    equal width, 0 in the first (Guo et al. 2017). The Brier score is the mean squared distance of
-    confidence from being right (Brier 1950). The AUROC is the chance that a right answer states
-    more confidence than a wrong one, ties half (Hanley, McNeil 1982).
+    equal width; confidence 0 is in the first bin (Guo et al. 2017). The Brier score is the mean
+    squared difference between confidence and correctness, 0 or 1 (Brier 1950). The AUROC is the
+    probability that a right answer has more confidence than a wrong one, where a tie counts half
+    (Hanley, McNeil 1982).
 
     >>> one = np.array([[1.0, 0.0, 0.0, 1.0]]), np.array([[0.0, 1.0, 1.0, 1.0]])
     >>> rows = calibration_rows(np.array([0.3, 0.5, 0.8, 0.9]), *one)

@@ -59,9 +59,9 @@ class Estimates:
         They depend on the plan, the records, the version and further `inputs`, which are plain
         values. `known` objects are stored by name.
         """
-        if self._records is None:
+        if self._fingerprint is None:
             return compute()
-        key = digest([kind.__name__, self._records, inputs])
+        key = digest([kind.__name__, self._fingerprint, inputs])
         stored = self._read()
         entry = stored.get(kind.__name__, {})
         with suppress(ValueError, KeyError, TypeError, AttributeError):
@@ -85,7 +85,7 @@ class Estimates:
         return {}
 
     @cached_property
-    def _records(self) -> str | None:
+    def _fingerprint(self) -> str | None:
         """A hash of the resolved plan and the records; None in a bundle."""
         found = hashlib.sha256(digest(resolve(self._study.plan)).encode())
         with self._study.archive() as archive, archive.snapshot():

@@ -146,7 +146,9 @@ class StudyRun:
                     brake=brake,
                     prices={n: s.price for n, s in self.plan.models.items() if s.price},
                     # A guard takes 30 ms of CPU per turn, too much for many conversations.
-                    watch=watcher(self.plan, options.watch and self.concurrency <= MANY_TALKS),
+                    watch=guard_factory(
+                        self.plan, options.watch and self.concurrency <= MANY_TALKS
+                    ),
                     judges=judges,
                     retry_wait=run.retry_wait,
                     publish=self.publish,
@@ -183,8 +185,8 @@ class StudyRun:
             refuse_changes(json.loads(recorded), self.plan, "first run")
 
 
-def watcher(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
-    """A factory of live guards; None if nothing is to be watched.
+def guard_factory(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
+    """Return a function that makes live guards; None if no conversation is watched.
 
     Watching that changes nothing must not trigger the download of an encoder.
     """
@@ -224,7 +226,7 @@ def stop_on_signals(brake: Brake) -> Iterator[None]:
 
     def stop(name: str) -> None:
         if brake.reason is None:
-            brake.pull(f"stopped by {name}")
+            brake.stop(f"stopped by {name}")
         else:
             task.cancel()
 

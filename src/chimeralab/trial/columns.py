@@ -111,14 +111,14 @@ class AnswerScale:
         return place
 
     def settle(self, answer: Answer) -> None:
-        """Fix the type of the scale by its first answer, and reject answers of the other type."""
+        """Take the type of the scale from its first answer; reject answers of the other type."""
         categories = isinstance(answer, str)
         if categories is self.categories:
             return
         if self.categories is not None:
             before = "categories" if self.categories else "numbers"
             raise InputError(
-                f"answer {answer!r} is among answers that are {before};"
+                f"answer {answer!r} is mixed with answers that are {before};"
                 " measure categories and numbers separately"
             )
         if categories and self._range is not None:

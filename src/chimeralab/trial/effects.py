@@ -171,7 +171,7 @@ class DeclaredEffect(Record):
 
 
 def _difference(arms: Mapping[str, Arm], name: str, other: str) -> ContrastSpec:
-    """One arm minus another, with the aims of the first arm's stressors."""
+    """One arm minus another; the measures targeted by the first arm's stressors are its aims."""
     stressors = arms[name].stressors
     return ContrastSpec(
         {name: 1.0, other: -1.0}, about=tuple(stressors), aims=_aims(stressors.values())

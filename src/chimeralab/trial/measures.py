@@ -219,13 +219,13 @@ def anti_conformity(rows: Rows) -> HitRate:
 
 @_measure("misled")
 def wrong_belief_rate(rows: Rows) -> HitRate:
-    """Taught beliefs held just before the evidence."""
+    """Answers just before the evidence that follow the false signal."""
     return _share(follows_signal(held) for held, _ in beliefs(rows))
 
 
 @_measure("flipped")
 def flip_rate(rows: Rows) -> HitRate:
-    """Right first answers to taught questions that are lost just before the evidence."""
+    """Taught questions answered right at first and wrong just before the evidence."""
     taught = (row for row in rows if row.phase == "taught")
     right = {row.item for row in taught if row.round == 1 and row.correct}
     return _share(not held.correct for held, _ in beliefs(rows) if held.item in right)

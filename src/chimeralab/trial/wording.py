@@ -238,21 +238,21 @@ def _find_denied(said: Sequence[str], reach: int) -> set[str]:
     found: set[str] = set()
     for at, word in enumerate(said):
         if word in NEGATIONS:
-            behind = [stem(w) for w in said[at + 1 :] if w not in FUNCTION_WORDS]
+            after = [stem(w) for w in said[at + 1 :] if w not in FUNCTION_WORDS]
             before = [stem(w) for w in said[:at] if w not in FUNCTION_WORDS]
-            found.update(behind[:reach] or before[-1:])
+            found.update(after[:reach] or before[-1:])
     return found
 
 
 def numbers_differ(one: str, other: str) -> bool:
-    """Whether the quantities differ, or what they count.
+    """Whether two texts differ in their quantities or in what they count.
 
     A bare 1 is ignored: "one dog", "1 dog" and "a dog" mean the same.
     """
     ones, others = ([q for q in quantities(text) if q[:2] != ("", 1)] for text in (one, other))
     if Counter(q[:2] for q in ones) != Counter(q[:2] for q in others):
         return True
-    counted = {of for _, _, of in ones} & {of for _, _, of in others}
+    counted = {noun for _, _, noun in ones} & {noun for _, _, noun in others}
     shared = (Counter(q for q in each if q[2] in counted) for each in (ones, others))
     return next(shared) != next(shared)
 

@@ -22,7 +22,7 @@ from chimeralab.core.text import neutralize
 from chimeralab.detection.guard import Guard
 from chimeralab.detection.verdict import from_json
 from chimeralab.study import Study
-from chimeralab.study.run import watcher
+from chimeralab.study.run import guard_factory
 from chimeralab.study.store import Archive, Row
 from chimeralab.study.verdicts import detector_key, load_detections
 from chimeralab.web.live import Feed, Patch, lines, patch
@@ -56,8 +56,8 @@ class TalkGuards:
         self._guards: dict[str, tuple[Guard, int]] = {}
         plan = study.plan
         # Showing a page must not run third-party code.
-        foreign = isinstance(plan.acting.settings, StandIn)
-        self._start = (lambda: Guard(vectors=False)) if foreign else watcher(plan, wanted=True)
+        third_party = isinstance(plan.acting.settings, StandIn)
+        self._start = (lambda: Guard(vectors=False)) if third_party else guard_factory(plan, True)
 
     def mark(self, archive: Archive, cell: TalkCell) -> str:
         """Judge the new turns of a conversation: collapsed, looping, or ''."""

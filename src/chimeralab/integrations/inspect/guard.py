@@ -15,13 +15,13 @@ from inspect_ai.util import LimitExceededError
 
 from chimeralab.detection.guard import PATIENCE_AFTER_NUDGE, Tools
 from chimeralab.integrations.watch import SWITCH, Watch
-from chimeralab.readers.evaluations import OURS
+from chimeralab.readers.evaluations import METADATA_KEY
 
 ON = {"1", "on", "yes", "true"}
 SETTINGS = "chimeralab_guard"
 # A task that measures loops is never stopped.
 UNGUARDED = {SETTINGS: {"enabled": False}}
-NUDGE = {OURS: {"speaker": "guard"}}
+NUDGE = {METADATA_KEY: {"speaker": "guard"}}
 READ = {"role", "content", "tool_calls", "tool_call_id", "function", "error"}
 
 
@@ -71,7 +71,7 @@ class LoopGuard(Hooks):
             return
         transcript().info(
             {"action": found.action, "message": found.message, "loop": found.loop.as_dict()},
-            source=OURS,
+            source=METADATA_KEY,
         )
         if found.action == "stop":
             raise LimitExceededError(

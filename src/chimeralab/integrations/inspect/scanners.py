@@ -17,7 +17,7 @@ def loops() -> Scanner[Transcript]:
 
 @scanner(messages="all")
 def collapse() -> Scanner[Transcript]:
-    """Whether turns have collapsed by the locked rule; it loads the sentence encoder."""
+    """Find turns that collapsed by the locked rule; loads the sentence encoder."""
 
     async def scan(transcript: Transcript) -> Result:
         return _result(find_collapse(transcript.messages, transcript.transcript_id))

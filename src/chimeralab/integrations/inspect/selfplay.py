@@ -20,7 +20,7 @@ from chimeralab.integrations.inspect.samples import (
 )
 from chimeralab.integrations.inspect.scorers import collapse_rate, looping
 from chimeralab.models.inspect import InspectModel
-from chimeralab.readers.evaluations import OURS
+from chimeralab.readers.evaluations import METADATA_KEY
 
 if TYPE_CHECKING:
     from chimeralab.runner import MemoryJournal, Talk
@@ -115,9 +115,9 @@ def study_self_play(study: str, allow_code: bool = False) -> Solver:
     planned = {talk.id: talk for talk in opened.talks}
     watch = None
     if opened.plan.needs_guard:
-        from chimeralab.study.run import watcher  # noqa: PLC0415 - only where the plan asks for it
+        from chimeralab.study.run import guard_factory  # noqa: PLC0415 - only where the plan asks for it
 
-        watch = watcher(opened.plan, True)
+        watch = guard_factory(opened.plan, True)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         from chimeralab.runner.interventions import models_of  # noqa: PLC0415 - as above
@@ -142,7 +142,9 @@ def study_self_play(study: str, allow_code: bool = False) -> Solver:
 
 def _into(state: TaskState, talk: "Talk") -> "Callable[[MemoryJournal], None]":
     """Write each turn into the sample: the seed as the user's, the rest as the assistant's."""
-    state.messages = [ChatMessageUser(content=talk.prompt.text, metadata={OURS: {"seed": True}})]
+    state.messages = [
+        ChatMessageUser(content=talk.prompt.text, metadata={METADATA_KEY: {"seed": True}})
+    ]
 
     def write_turn(journal: "MemoryJournal") -> None:
         turn = journal.history(talk.id)[-1]
@@ -150,7 +152,7 @@ def _into(state: TaskState, talk: "Talk") -> "Callable[[MemoryJournal], None]":
             content=turn.text,
             model=turn.model,
             source="generate",
-            metadata={OURS: {"speaker": turn.speaker}},
+            metadata={METADATA_KEY: {"speaker": turn.speaker}},
         )
         state.messages.append(message)
         state.output = ModelOutput.from_message(message)

@@ -284,7 +284,7 @@ class CommandAgent(RemoteAgent):
         if answer is None or answer.done():
             return
         if given.get("lost"):
-            answer.set_exception(SessionLost(f"{self._name} does not know the session"))
+            answer.set_exception(SessionLost(f"{self._name} does not have this session any more"))
         elif "error" in given:
             answer.set_exception(make_failure("server", f"{self._name}: {given['error']}"))
         else:
