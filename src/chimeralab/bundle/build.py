@@ -64,7 +64,7 @@ class Bundle(NamedTuple):
 
 
 def write_bundle(
-    study: Study, folder: Path, tell: Callable[[str], None] = lambda doing: None
+    study: Study, folder: Path, on_progress: Callable[[str], None] = lambda text: None
 ) -> Bundle:
     """Write a study as a bundle, atomically, replacing an earlier bundle of it."""
     require_run(study)
@@ -74,14 +74,14 @@ def write_bundle(
     target = folder.resolve()
     with atomic_folder(target) as new:
         edits = _read_edits(target, study)
-        tell("copying the records")
+        on_progress("copying the records")
         _copy_plan(study, new)
         withheld = copy_records(study, new / "study.db")
         copy = _open_copy(new)
-        tell("writing tables")
+        on_progress("writing tables")
         write_derived(copy, new)
         write_text(new / "versions.json", versions(copy))
-        write_report(copy, tell, estimates=Estimates(study))
+        write_report(copy, on_progress, estimates=Estimates(study))
         own, stale = {}, []
         for name, write in OWN.items():
             own[name] = write(copy)

@@ -86,7 +86,7 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
         from chimeralab.selfplay.kind import analyse_runs  # noqa: PLC0415
         from chimeralab.study.estimates import Estimates  # noqa: PLC0415
 
-        result = analyse_runs(study, runs, Estimates(study, renew=True, tell=say))
+        result = analyse_runs(study, runs, Estimates(study, renew=True, warn=say))
     checked = _robustness(study, outcomes, result) if robust else None
     if options["json"]:
         lock = study.lock if study else None
@@ -211,7 +211,7 @@ def _analyse_trial(study: "Study", options: dict[str, Any]) -> None:
     given = {n: options[n] for n in ("seed", "resamples") if options[n] is not None}
     if study.check_lock() is None:
         say(NOT_LOCKED)
-    result = pipeline.analyse_trial(study, Estimates(study, renew=True, tell=say), **given)
+    result = pipeline.analyse_trial(study, Estimates(study, renew=True, warn=say), **given)
     if options["json"]:
         lock = study.lock
         click.echo(json_text({**result.as_dict(), "lock": lock.sha256 if lock else None}))

@@ -74,7 +74,7 @@ def _export_bundle(study: Study, folder: Path) -> None:
     from chimeralab.bundle import write_bundle  # noqa: PLC0415 - slow to import
 
     with err.status("reading") as status:
-        bundle = write_bundle(study, folder, lambda doing: status.update(sanitize(doing)))
+        bundle = write_bundle(study, folder, lambda text: status.update(sanitize(text)))
     if bundle.withheld:
         say(SEALED)
     for name in bundle.kept:

@@ -246,10 +246,10 @@ def report(path: Path, open_it: bool, as_json: bool) -> None:
     from chimeralab.study.estimates import Estimates  # noqa: PLC0415
 
     study = Study(path)
-    estimates = Estimates(study, renew=True, tell=say)
+    estimates = Estimates(study, renew=True, warn=say)
     with err.status("reading") as status:
         written = write_report(
-            study, lambda doing: status.update(sanitize(doing)), estimates=estimates
+            study, lambda text: status.update(sanitize(text)), estimates=estimates
         )
     if as_json:
         row = {

@@ -349,7 +349,7 @@ def import_sheet(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
     stored, blank = len(ratings), sum(each.label is None for each in ratings)
     again = [same for same in repeated.values() if same is not None]
     say(f"{rater}: {stored} stored, {blank} left blank")
-    say(f"of {len(again)} shown twice, {sum(again)} got the same label again")
+    say(f"of {len(again)} shown twice, {sum(again)} got the same label both times")
     return {"rater": rater, "stored": stored, "blank": blank}
 
 

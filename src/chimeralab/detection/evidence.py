@@ -70,14 +70,14 @@ class LoopEvidence(NamedTuple):
 class TextEvidence(NamedTuple):
     """What a spoken message is evidence of; `own` is about its speaker's messages alone.
 
-    `own_heat` also counts a paraphrase of one's own words, for the score.
+    `own_strength` also counts a paraphrase of one's own words, for the score.
     """
 
     repeat: LoopEvidence
     paraphrase: LoopEvidence
     courtesy: LoopEvidence
     own: LoopEvidence
-    own_heat: float
+    own_strength: float
 
 
 NOTHING = LoopEvidence(0.0, "", (), 0)
@@ -124,7 +124,7 @@ class TextMemory:
         if reply != 1:
             repeat = self._score_repeat(alike, weight, size, reply)
         paraphrase = self._score_paraphrase(near, size, stale)
-        own, own_heat = NOTHING, 0.0
+        own, own_strength = NOTHING, 0.0
         if speaker is not None:
             own, own_paraphrase = repeat, paraphrase
             mine = {n: share for n, share in near.items() if self._earlier[n].speaker == speaker}
@@ -132,7 +132,7 @@ class TextMemory:
                 alike = [each for each in alike if each[0] in mine]
                 own = self._score_repeat(alike, weight, size, reply)
                 own_paraphrase = self._score_paraphrase(mine, size, stale)
-            own_heat = max(own.strength, own_paraphrase.strength)
+            own_strength = max(own.strength, own_paraphrase.strength)
         if may_frame and repeat.strength < s.frame * weight:  # which is all that a frame can give
             repeat = strongest(repeat, self._score_frame(masked, weight))
         courteous = score_courtesy(message.text, words)
@@ -145,7 +145,7 @@ class TextMemory:
         self._keep(message, speaker)
         if may_repeat and wording.may_repeat_within and repetition_within(wording) >= 0.5:
             repeat = LoopEvidence(s.on, "within-turn", (), 1)
-        return TextEvidence(repeat, paraphrase, courtesy, own, own_heat if speaker else 0.0)
+        return TextEvidence(repeat, paraphrase, courtesy, own, own_strength if speaker else 0.0)
 
     def _keep(self, message: SpokenMessage, speaker: str | None) -> None:
         message.speaker = speaker

@@ -1,4 +1,4 @@
-"""The loop detector: does a conversation go in circles, since when, and what repeats?
+"""The loop detector: whether a conversation loops, since when, and what repeats.
 
 Each message gives evidence from 0 to 1 that it repeats earlier ones (`evidence`), and each tool
 call that it brings nothing new (`calls`). A CUSUM (Page 1954) adds up the evidence less what a
@@ -26,9 +26,9 @@ from chimeralab.detection.words import SpokenMessage
 
 EXCERPT = 80
 ROUNDING = 1e-9
-COOLING = 0.05  # evidence per message at which the score stays the same
+LEAK = 0.05  # evidence per message at which the score stays the same
 IDENTICAL_CALLS = 3  # a loop, unless a tool has a number of its own
-CALL_HEAT = 2.35  # of the third identical call: what four identical messages add up to
+CALL_SUM = 2.35  # of the third identical call: what four identical messages add up to
 # Fitted to the share of stuck conversations: benchmarks/validity/loop_score.py
 HALF_WAY, STEEPNESS = 1.62, 1.3
 
@@ -194,7 +194,7 @@ class LoopStream:
         self._repeated: set[int] = set()
         self._going_on: dict[tuple[str, str], int] = {}
         self._repeats: dict[tuple[str, str], int] = {}
-        self._heat: dict[str | None, float] = {}
+        self._leaky_sums: dict[str | None, float] = {}
         self._texts, self._text_positions = TextMemory(settings), [0]
         self._calls, self._call_positions = CallLog(settings.calls), [0]
         self._repeats_sum = Cusum(settings, "verdict", "all")
@@ -239,19 +239,21 @@ class LoopStream:
         found = self._texts.weigh(message, speaker)
         self._text_positions.append(self.position)
         if message.quiet:
-            if self._heat:  # else there is nothing to decay
+            if self._leaky_sums:  # else there is nothing to decay
                 self._decay(speaker)
             if not self._going_on:  # a loop is never noticed at a quiet message
                 return
         else:
             self._add(found, speaker)
-        louder = max(self._repeats_sum, self._courtesy_sum, key=lambda each: (each.on, each.value))
-        near = (found.courtesy if louder is self._courtesy_sum else found.repeat).near
-        self._follow(louder, text, near)
+        stronger = max(
+            self._repeats_sum, self._courtesy_sum, key=lambda each: (each.on, each.value)
+        )
+        near = (found.courtesy if stronger is self._courtesy_sum else found.repeat).near
+        self._follow(stronger, text, near)
         for each in self._speaker_sums.values():
-            self._follow(each, text, found.own.near, hidden=louder.on)
+            self._follow(each, text, found.own.near, hidden=stronger.on)
         near = strongest(found.repeat, found.paraphrase).near
-        self._follow(self._paraphrase_sum, text, near, hidden=louder.on)
+        self._follow(self._paraphrase_sum, text, near, hidden=stronger.on)
 
     def _add(self, found: TextEvidence, speaker: str | None) -> None:
         """Add the evidence of a message to the sums."""
@@ -262,9 +264,9 @@ class LoopStream:
             self._repeats_sum.add(number, found.repeat)
         self._courtesy_sum.add(number, found.courtesy)
         self._paraphrase_sum.add(number, any_repeat)
-        self._heat_up(None, any_repeat.strength)
+        self._raise_score(None, any_repeat.strength)
         if speaker is not None:
-            self._heat_up(speaker, found.own_heat)
+            self._raise_score(speaker, found.own_strength)
             if speaker not in self._speaker_sums:
                 own_sum = Cusum(self.settings, "verdict", f"speaker:{speaker}")
                 self._speaker_sums[speaker] = own_sum
@@ -280,8 +282,8 @@ class LoopStream:
             if each is not None and (each.value or each.on):
                 each.add(self._texts.number, NOTHING)
         for name in {None, speaker}:
-            if self._heat.get(name):
-                self._heat[name] = max(0.0, self._heat[name] - COOLING)
+            if self._leaky_sums.get(name):
+                self._leaky_sums[name] = max(0.0, self._leaky_sums[name] - LEAK)
 
     def judge_call(self, call: Call, position: int) -> None:
         """Take in a tool call of the message at a position, once its result is known."""
@@ -298,15 +300,15 @@ class LoopStream:
         # A call that fails for the second time in the same way is worth a notice.
         notice = s.on if failed and weight >= 1 else 0.0
         self._failure_sum.raise_to(number, found._replace(strength=notice))
-        self.score = max(self.score, loop_score(CALL_HEAT * weight / 2))
+        self.score = max(self.score, loop_score(CALL_SUM * weight / 2))
         text = f"{call.name} {format_arguments(call.arguments)}"
         self._repeated.update({self._call_positions[n] for n in near[:2]} - {position})
         self._follow(self._call_sum, text, near[:2])
         self._follow(self._failure_sum, text, near[:2], hidden=self._call_sum.on)
 
-    def _heat_up(self, speaker: str | None, strength: float) -> None:
-        self._heat[speaker] = max(0.0, self._heat.get(speaker, 0.0) + strength - COOLING)
-        self.score = max(self.score, loop_score(self._heat[speaker]))
+    def _raise_score(self, speaker: str | None, strength: float) -> None:
+        self._leaky_sums[speaker] = max(0.0, self._leaky_sums.get(speaker, 0.0) + strength - LEAK)
+        self.score = max(self.score, loop_score(self._leaky_sums[speaker]))
 
     def _follow(self, sums: Cusum, text: str, near: Sequence[int], *, hidden: bool = False) -> None:
         """Begin, continue or end the loop of a sum; a `hidden` one is explained by another.
@@ -327,7 +329,7 @@ class LoopStream:
                 self.loops[index], kind=sums.kind, period=sums.period, score=self.score
             )
         elif not hidden and positions[sums.last] == positions[-1]:
-            # Noticed at a message that repeats, not at a new one after a louder loop has ended.
+            # Noticed at a message that repeats, not at a new one after a stronger loop has ended.
             began = sums.began
             if sums.kind == "paraphrase":
                 began = self._texts.extend_back(began)
@@ -392,13 +394,13 @@ def restore_echoes(
     return attach_echoes(loops, turns, repeats)
 
 
-def loop_score(heat: float) -> float:
-    """The loop score of a conversation, from 0 to 1, at its highest heat.
+def loop_score(leaky_sum: float) -> float:
+    """The loop score of a conversation, from 0 to 1, at its highest leaky sum of evidence.
 
     >>> loop_score(0.0), loop_score(HALF_WAY)
     (0.0, 0.5)
     """
-    odds: float = (heat / HALF_WAY) ** STEEPNESS
+    odds: float = (leaky_sum / HALF_WAY) ** STEEPNESS
     return odds / (odds + 1)
 
 

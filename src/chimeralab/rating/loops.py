@@ -259,7 +259,7 @@ def gaps(one: Sequence[str], other: Sequence[str]) -> list[AlignmentGap]:
 
 
 def says_nothing_new(turn: Wording, before: Sequence[Wording]) -> bool:
-    """Progress guard: does a turn only repeat the texts before it, given nearest first?
+    """Progress guard: whether a turn only repeats the texts before it, given nearest first.
 
     A verbatim repeat says nothing new; any other turn must neither add content nor drop much of
     the nearest text.
@@ -275,7 +275,7 @@ def says_nothing_new(turn: Wording, before: Sequence[Wording]) -> bool:
 
 
 def adds_content(turn: Wording, before: Sequence[Wording]) -> bool:
-    """Does a turn say anything that none of the texts before it says?"""
+    """Whether a turn says anything that none of the texts before it says."""
     numbers = frozenset[str]().union(*(text.numbers for text in before))
     if len(turn.numbers - numbers) > max(1, len(turn.words) // WORDS_PER_NUMBER):
         return True
@@ -291,7 +291,7 @@ def adds_content(turn: Wording, before: Sequence[Wording]) -> bool:
 
 
 def only_swaps(turn: Wording, before: Wording, new: frozenset[str]) -> bool:
-    """Does every new word of a turn replace one of the text before?"""
+    """Whether every new word of a turn replaces one of the text before."""
     if _too_long(turn, before):
         return False
     kept, swaps = _size(turn.content & before.content), 0
@@ -316,11 +316,11 @@ def changes(turn: Wording, before: Wording) -> list[AlignmentGap]:
 
 
 def _is_swap(gap: AlignmentGap, kept: float) -> bool:
-    """Does a gap replace a word that is not the point of the sentence?"""
+    """Whether a gap replaces a word that is not the point of the sentence."""
     characters = all(map(UNSPACED.match, gap.added))
-    most = MAX_SWAPPED_CHARACTERS if characters else 2 if kept >= MANY_KEPT else 1
+    limit = MAX_SWAPPED_CHARACTERS if characters else 2 if kept >= MANY_KEPT else 1
     inserted = not gap.removed and not (kept >= MANY_KEPT and len(gap.added) == 1)
-    if gap.last or inserted or len(gap.added) > most or len(gap.removed) > most:
+    if gap.last or inserted or len(gap.added) > limit or len(gap.removed) > limit:
         return False
     if not NEGATIONS.isdisjoint(gap.removed) or _have_contrast(gap.added, gap.removed):
         return False
@@ -329,7 +329,7 @@ def _is_swap(gap: AlignmentGap, kept: float) -> bool:
 
 
 def _is_inflection(gap: AlignmentGap) -> bool:
-    """Are the added words forms of the removed ones?"""
+    """Whether the added words are inflected forms of the removed ones."""
     if len(gap.added) != len(gap.removed):
         return False
     return all(
@@ -343,7 +343,7 @@ def _size(words: Collection[str]) -> float:
 
 
 def drops_content(turn: Wording, before: Wording) -> bool:
-    """Does a turn drop so much of the one before that it no longer says the same?
+    """Whether a turn drops so much of the one before that it no longer says the same.
 
     Swapped words and modifiers of a kept word do not count as dropped.
     """

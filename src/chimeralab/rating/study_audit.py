@@ -50,7 +50,7 @@ from chimeralab.stats.intervals import wilson
 from chimeralab.study.export import find_sealed_items, load_adjudications
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest
-from chimeralab.study.verdicts import CheckResult, Finding, alike, load_detections
+from chimeralab.study.verdicts import CheckResult, Finding, load_detections, nearly_equal
 
 FOLDER, VALIDITY = "audit", "validity.json"
 
@@ -330,7 +330,7 @@ def recompute_gate(study: Study) -> CheckResult:
         wrong = [
             name
             for name, value in figures.items()
-            if not alike(record["audit"].get(name), value, 1e-9)
+            if not nearly_equal(record["audit"].get(name), value, 1e-9)
         ]
         if wrong:
             name = wrong[0]

@@ -154,7 +154,7 @@ def _from_each(values: Values, formats: Formats, report: Report) -> Iterator[Tra
         reader = None
         try:
             reader = formats.of(value)
-            yield from _with_turns(reader.read(value, place))
+            yield from _require_turns(reader.read(value, place))
         except Unreadable as problem:
             report(str(problem), replace(place, format=reader.name if reader else None))
         except RecursionError:
@@ -169,12 +169,12 @@ def _from_archive(
     for name in reader.members(archive):
         member = place.inside(name)
         try:
-            yield from _with_turns(reader.read(reader.load(archive, name), member))
+            yield from _require_turns(reader.read(reader.load(archive, name), member))
         except Unreadable as problem:
             report(str(problem), member)
 
 
-def _with_turns(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
+def _require_turns(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
     for trajectory in trajectories:
         if not trajectory.turns:
             raise Unreadable("has no turns")

@@ -247,7 +247,7 @@ _ANSWERED = """
 
 def write_report(
     study: Study,
-    tell: Callable[[str], None] = lambda doing: None,
+    on_progress: Callable[[str], None] = lambda text: None,
     folder: Path | None = None,
     estimates: Estimates | None = None,
 ) -> Report:
@@ -256,7 +256,7 @@ def write_report(
     The records are not changed. Stored estimates are used where they fit, and stored otherwise.
     """
     estimates = estimates or Estimates(study, renew=True)
-    report: Report = study.plan.kind.report(study, tell, estimates)
+    report: Report = study.plan.kind.report(study, on_progress, estimates)
     folder = folder or study.path / "report"
     # Render every picture before writing the first file, so that a report is written whole.
     pictures = {

@@ -40,12 +40,12 @@ Entry = tuple[Sequence[str], float | None, str, str]
 
 
 def load_numbers(
-    study: Study, tell: Callable[[str], None] = lambda said: None
+    study: Study, warn: Callable[[str], None] = lambda text: None
 ) -> dict[str, NamedNumber]:
     """Load the numbers of a study by name, from stored estimates where they fit."""
     analysis = None
     with suppress(InputError):  # there may be nothing to analyse yet
-        analysis = study.plan.kind.analyse(study, Estimates(study, tell=tell))
+        analysis = study.plan.kind.analyse(study, Estimates(study, warn=warn))
     return assign_names(list_entries(study, analysis, reliability(study)))
 
 

@@ -36,7 +36,7 @@ from chimeralab.stats.effects import SELF_PLAY, ContrastSpec, Effect, list_pairs
 from chimeralab.stats.resample import SampleDesign
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.folder import Study
-from chimeralab.study.forecast import TOKENS_A_MESSAGE, tokens_at_most
+from chimeralab.study.forecast import TOKENS_PER_MESSAGE, max_token_count
 from chimeralab.study.kind import Design, Kind
 from chimeralab.study.plan import Condition, Plan, SamplingChange, read_models, read_named_tables
 from chimeralab.study.store import Archive
@@ -109,7 +109,7 @@ class SelfPlay(Kind):
         calls = prompt_tokens = completion_tokens = 0
         rules, repeats = plan.conversation, plan.conversation.repeats
         times = len(plan.prompts) * repeats
-        seeds = sum(tokens_at_most(prompt.text) for prompt in plan.prompts)
+        seeds = sum(max_token_count(prompt.text) for prompt in plan.prompts)
         for condition in plan.conditions.values():
             earlier = 0
             for turn in range(1, rules.turns + 1):
@@ -121,8 +121,8 @@ class SelfPlay(Kind):
                     completion_tokens += times * longest
                     history = (
                         earlier
-                        + tokens_at_most(speaker.system or "")
-                        + TOKENS_A_MESSAGE * (turn + 1)
+                        + max_token_count(speaker.system or "")
+                        + TOKENS_PER_MESSAGE * (turn + 1)
                     )
                     prompt_tokens += times * history
                     prompt_tokens += (
@@ -185,10 +185,10 @@ class SelfPlay(Kind):
             yield from selfplay_entries(analysis, order, scope_of(decided).words)
         yield from loop_entries(detections, list(study.plan.conditions))
 
-    def report(self, study: Study, tell: Callable[[str], None], estimates: Estimates) -> Any:
+    def report(self, study: Study, on_progress: Callable[[str], None], estimates: Estimates) -> Any:
         from chimeralab.selfplay.report.page import report_selfplay  # noqa: PLC0415 - draws charts
 
-        return report_selfplay(study, tell, estimates)
+        return report_selfplay(study, on_progress, estimates)
 
     def describe(self, plan: Plan) -> str:
         sides = [plural(len(plan.conditions), "condition"), plural(len(plan.prompts), "prompt")]

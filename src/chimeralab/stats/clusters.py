@@ -301,7 +301,7 @@ def share(
         return Proportion(value, count, n, None)
     # If no row differs, the spread is unknown, and each unit counts as one row.
     error = spread.standard_error
-    alike = value * (1 - value) / error**2 if error else effective_units(totals[:, 1])
+    equivalent = value * (1 - value) / error**2 if error else effective_units(totals[:, 1])
     small_sample = (normal_quantile(level) / t_quantile(spread.df, level)) ** 2
-    effective = min(alike, float(totals[:, 1].sum())) * small_sample
+    effective = min(equivalent, float(totals[:, 1].sum())) * small_sample
     return Proportion(value, count, n, wilson(value * effective, effective, level))

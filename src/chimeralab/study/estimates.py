@@ -41,10 +41,10 @@ class Estimates:
     """
 
     def __init__(
-        self, study: Study, *, renew: bool = False, tell: Callable[[str], None] = lambda said: None
+        self, study: Study, *, renew: bool = False, warn: Callable[[str], None] = lambda text: None
     ) -> None:
         self.path: Path = study.path / FILE
-        self._study, self._renew, self._tell = study, renew, tell
+        self._study, self._renew, self._warn = study, renew, warn
         self._warned = False
 
     def take(
@@ -68,7 +68,7 @@ class Estimates:
             if entry["key"] == key:
                 return _decode(entry["value"], _record_types(kind), known or {})  # type: ignore[no-any-return]
         if entry and not self._warned:
-            self._tell(CHANGED)
+            self._warn(CHANGED)
             self._warned = True
         found = compute()
         if self._renew:
@@ -122,12 +122,12 @@ def encode(value: Any, known: Mapping[str, Any]) -> Any:
 def _decode(value: Any, types: Mapping[str, Any], known: Mapping[str, Any]) -> Any:
     if not isinstance(value, dict):
         return value
-    ((name, held),) = value.items()
+    ((name, content),) = value.items()
     if name == "=":
-        return known[held]
+        return known[content]
     if name == "{}":
-        return {_decode(key, types, known): _decode(each, types, known) for key, each in held}
-    values = [_decode(each, types, known) for each in held]
+        return {_decode(key, types, known): _decode(each, types, known) for key, each in content}
+    values = [_decode(each, types, known) for each in content]
     if name in ("()", "set"):
         return tuple(values) if name == "()" else frozenset(values)
     return types[name](*values)

@@ -15,7 +15,7 @@ from chimeralab.study.plan import Plan
 from chimeralab.study.subjects import FirstAnswer
 
 # The overhead of chat templates.
-TOKENS_A_MESSAGE = 8
+TOKENS_PER_MESSAGE = 8
 # The variances of a difference between two conditions, between prompts and between repeats, in a
 # published study of 720 self-play conversations.
 PUBLISHED = (0.0505, 0.0871)
@@ -87,8 +87,8 @@ def gate_in_words(found: KappaPower) -> str:
     )
 
 
-def tokens_at_most(text: str) -> int:
-    """An upper bound: no tokenizer makes more tokens than bytes."""
+def max_token_count(text: str) -> int:
+    """An upper bound on the tokens of a text: no tokenizer makes more tokens than bytes."""
     return len(text.encode())
 
 

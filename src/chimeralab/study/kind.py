@@ -130,10 +130,12 @@ class Kind:
     def name_numbers(
         self, study: "Study", analysis: Any, decided: Any = None, **found: Any
     ) -> Iterator[Any]:
-        """The named numbers of an analysis, as `report.named_numbers.Entry`."""
+        """Yield the named numbers of an analysis, as `report.named_numbers.Entry`."""
         yield from ()
 
-    def report(self, study: "Study", tell: Callable[[str], None], estimates: "Estimates") -> Any:
+    def report(
+        self, study: "Study", on_progress: Callable[[str], None], estimates: "Estimates"
+    ) -> Any:
         """Build the report, a `report.files.Report`."""
         raise NotImplementedError
 

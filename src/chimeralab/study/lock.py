@@ -42,7 +42,7 @@ class Lock(Record):
 def resolve(plan: Plan) -> dict[str, Any]:
     """Everything that results may depend on, as plain JSON values.
 
-    The hashes of weights and of outside code are None for files that are not here.
+    The hashes of weights and of outside code are None for files that are missing.
     """
     hashes = {
         name: {file.name: file.sha256 for file in weights.files} for name, weights in FILES.items()

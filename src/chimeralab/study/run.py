@@ -35,10 +35,10 @@ from chimeralab.study.store import MANY_TALKS, Store
 from chimeralab.study.subjects import ask_once, open_models
 
 # The size of a stored turn: its text, generously, and its rows.
-BYTES_A_TOKEN = 5
-BYTES_A_TURN = 2_000
+BYTES_PER_TOKEN = 5
+BYTES_PER_TURN = 2_000
 SPARE_BYTES = 20_000_000
-# Ctrl-C, a polite kill, and a terminal that was closed; `nohup` keeps the last one ignored.
+# Ctrl-C, `kill`, and a closed terminal; `nohup` keeps the last one ignored.
 SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
@@ -209,7 +209,7 @@ def refuse_full_disk(study: Study, talks: Sequence[Talk]) -> None:
     """Raise if the missing turns may not fit on the disk."""
     tokens = max(speaker.sampling.max_tokens for talk in talks for speaker in talk.speakers)
     turns = len(talks) * study.plan.conversation.turns
-    needed = turns * (tokens * BYTES_A_TOKEN + BYTES_A_TURN) + SPARE_BYTES
+    needed = turns * (tokens * BYTES_PER_TOKEN + BYTES_PER_TURN) + SPARE_BYTES
     free = shutil.disk_usage(study.path).free
     if free < needed:
         raise InputError(

@@ -208,19 +208,19 @@ def _differences(stored: Mapping[str, Any], again: Mapping[str, Any]) -> Iterato
         if isinstance(old, dict) and "echoes" not in old:  # as older versions stored it
             del new["echoes"]
     for name in (*FIRM, *(LOOPS if same_loops else ())):
-        if not alike(stored.get(name), again[name], 1e-9):
+        if not nearly_equal(stored.get(name), again[name], 1e-9):
             yield f"{name} {format_value(stored.get(name))} → {format_value(again[name])}"
     for name in SIMILARITIES:
-        if not alike(stored.get(name), again[name], TOLERANCE):
+        if not nearly_equal(stored.get(name), again[name], TOLERANCE):
             yield f"its {name}"
 
 
-def alike(a: Any, b: Any, tolerance: float) -> bool:
+def nearly_equal(a: Any, b: Any, tolerance: float) -> bool:
     """Whether two plain values are equal, with numbers within a tolerance."""
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(alike(a[key], b[key], tolerance) for key in a)
+        return a.keys() == b.keys() and all(nearly_equal(a[key], b[key], tolerance) for key in a)
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(alike, a, b, [tolerance] * len(a)))
+        return len(a) == len(b) and all(map(nearly_equal, a, b, [tolerance] * len(a)))
     if isinstance(a, float) and isinstance(b, float | int):
         return abs(a - b) <= tolerance
     return type(a) is type(b) and bool(a == b)

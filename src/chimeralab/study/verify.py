@@ -113,7 +113,7 @@ def _check_lock(study: Study, found: CheckResult) -> Lock | None:
     for use, sha256 in lock.resolved.get("outside_code", {}).items():
         if sha256 is not None and present["outside_code"].get(use, "") is None:
             present["outside_code"][use] = sha256
-            found.unchecked += (f"the code of {use}, which is not here (sha256 {sha256})",)
+            found.unchecked += (f"the code of {use}, which is not available (sha256 {sha256})",)
     changes = list_changes({**lock.resolved, "chimeralab": now}, present)
     found.findings += tuple(Finding("plan.toml", f"not as locked: {each}") for each in changes)
     found.checked += ("the plan against its lock",)

@@ -20,8 +20,9 @@ def assert_no_loop(
 ) -> None:
     """Fail if a conversation loops or is empty.
 
-    It takes what `detect` takes, and the message says what repeats. By default words and tool calls
-    are compared; with ``detector=chimeralab.LOCKED``, meaning is too, and a collapse also fails.
+    It accepts the same input as `detect`, and the error says what repeats. By default, words and
+    tool calls are compared; with ``detector=chimeralab.LOCKED``, meaning is too, and a collapse
+    also fails.
 
     >>> assert_no_loop(["Shall we go?", "By train, please.", "Then I'll book it."])
     >>> assert_no_loop(["Let me check that again."] * 5)

@@ -22,7 +22,7 @@ from chimeralab.stats.effects import TRIAL, short
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.export import TALK
 from chimeralab.study.folder import Study, plan_talks
-from chimeralab.study.forecast import TOKENS_A_MESSAGE, tokens_at_most
+from chimeralab.study.forecast import TOKENS_PER_MESSAGE, max_token_count
 from chimeralab.study.kind import Design, Kind, Units
 from chimeralab.study.plan import (
     Condition,
@@ -137,9 +137,9 @@ class Trial(Kind):
         own = [talk for talk in plan_talks(plan) if talk.speakers[0].model == model]
         calls, prompt_bytes, answers_shown = max_requests(talk.script for talk in own)
         longest = max((talk.speakers[0].sampling.max_tokens for talk in own), default=0)
-        system = max((tokens_at_most(talk.speakers[0].system or "") for talk in own), default=0)
+        system = max((max_token_count(talk.speakers[0].system or "") for talk in own), default=0)
         messages = 2 * answers_shown + 2 * calls
-        prompt = prompt_bytes + longest * answers_shown + TOKENS_A_MESSAGE * messages
+        prompt = prompt_bytes + longest * answers_shown + TOKENS_PER_MESSAGE * messages
         if plan.own.needs_sibling_session(model):
             calls += sum(len(talk.script.course.steps) for talk in own)
         return calls, prompt + system * calls, calls * longest
@@ -233,10 +233,10 @@ class Trial(Kind):
                 p = effect.p_holm
                 yield ("holm p", *words), p, p_value(p), f"Holm-corrected p, {what}"
 
-    def report(self, study: Study, tell: Callable[[str], None], estimates: Estimates) -> Any:
+    def report(self, study: Study, on_progress: Callable[[str], None], estimates: Estimates) -> Any:
         from chimeralab.trial.report.page import report_trial  # noqa: PLC0415 - draws charts
 
-        return report_trial(study, tell, estimates)
+        return report_trial(study, on_progress, estimates)
 
     def describe(self, plan: Plan) -> str:
         own: TrialPlan = plan.own

@@ -107,14 +107,14 @@ class Material(NamedTuple):
 
 def gather(
     study: Study,
-    tell: Callable[[str], None] = lambda doing: None,
+    on_progress: Callable[[str], None] = lambda text: None,
     estimates: Estimates | None = None,
 ) -> Material:
     """Judge conversations that have no verdict yet, then verify and analyse the study."""
     require_run(study)
-    tell("judging what has no verdict yet")
+    on_progress("judging conversations without a verdict")
     unjudged = _judge(study)
-    tell("computing verdicts and hashes again")
+    on_progress("recomputing verdicts and hashes")
     verification = verify_study(study)
     # A recomputed verdict replaces a stored one that differs.
     corrected = verification.corrected
@@ -138,7 +138,7 @@ def gather(
         without_verdict=(*waiting, *too_short),
         reliability=reliability(study),
     )
-    tell("analysing")
+    on_progress("analysing")
     try:
         runs = runs_of(detections, study.path.name, waiting)
         changed = plain_value(corrected)

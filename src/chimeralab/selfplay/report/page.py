@@ -62,10 +62,12 @@ EACH = 2
 OPEN_HEAD, OPEN_AROUND = 2, 2
 
 
-def report_selfplay(study: Study, tell: Callable[[str], None], estimates: Estimates) -> Report:
+def report_selfplay(
+    study: Study, on_progress: Callable[[str], None], estimates: Estimates
+) -> Report:
     """Judge, analyse and draw a self-play study."""
-    material = gather(study, tell, estimates)
-    tell("drawing")
+    material = gather(study, on_progress, estimates)
+    on_progress("drawing")
     return make_report(material)
 
 

@@ -113,7 +113,7 @@ def _two_digits(value: float) -> str:
 
 
 def shares(analysis: Analysis) -> Table:
-    """How much collapses, by condition."""
+    """Shares of collapsed turns, by condition."""
     mean = f"mean ({_interval_heading(analysis)})"
     headings = ("condition", "runs", "prompts", mean, "median", "SD", "at risk", "ICC")
     rows = [
@@ -238,7 +238,7 @@ def contrasts(name: str, effects: Sequence[Effect], level: float, *, bare: bool 
 
 
 def at_risk(analysis: Analysis, words: ResultWords) -> Table:
-    """How many runs were followed without a collapse up to some turns; the file has every turn."""
+    """Runs at risk: followed without a collapse up to a turn; the file has every turn."""
     ticks = ticks_from_0(int(analysis.settings.tau), 300)
     rows, raw = [], []
     for name, curve in analysis.curves.items():

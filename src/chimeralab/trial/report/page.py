@@ -60,19 +60,19 @@ _sentence = partial(render_sentence, "trial_sentences.txt")
 VERDICTS = {1: "right", 0: "wrong", None: "can't be read"}
 
 
-def report_trial(study: Study, tell: Callable[[str], None], estimates: Estimates) -> Report:
+def report_trial(study: Study, on_progress: Callable[[str], None], estimates: Estimates) -> Report:
     """Verify, analyse and report a trial."""
     require_run(study)
-    tell("recomputing scores and hashes")
+    on_progress("recomputing scores and hashes")
     verification = verify_study(study)
-    tell("analysing")
+    on_progress("analysing")
     analysis = analyse_trial(study, estimates=estimates)
     if not analysis.sessions:
         raise InputError(
             f"{study.path} has no complete session yet, so there is nothing to report; "
             f"continue with `chimera run {study.path}`"
         )
-    tell("drawing")
+    on_progress("drawing")
     return make_trial_report(study, verification, analysis)
 
 
