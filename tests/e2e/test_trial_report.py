@@ -251,7 +251,7 @@ def test_session_shows_what_was_added_and_removed(study: Study) -> None:
     assert removed
     assert all(each.action == "removed" for each in removed)
     assert {trial["verdict"] for trial in gone.lines} <= {"right", "wrong", "can't be read"}
-    short = show_session(study, "phantom.control/ledger-1/1", "control", most=3)
+    short = show_session(study, "phantom.control/ledger-1/1", "control", limit=3)
     assert len(short.lines) == 3
     [note] = short.blocks
     assert note == paragraph(f"{len(company.lines) - 3} further trials in the study.", "note")

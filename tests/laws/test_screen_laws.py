@@ -64,7 +64,7 @@ def at_once(many: list[list[Turn]], rules: Loops) -> Iterator[list[tuple[Any, ..
     for turns in many:
         stream, signals = LoopStream(rules), []
         for turn in turns:
-            repeats = stream.take(turn, next(words) if has_text(turn) else None)
+            repeats = stream.update_words(turn, next(words) if has_text(turn) else None)
             signals.append((sorted(repeats), stream.going_on, stream.score))
         yield signals
 

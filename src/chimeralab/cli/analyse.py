@@ -204,10 +204,10 @@ def _analyse_trial(study: "Study", options: dict[str, Any]) -> None:
     from chimeralab import pipeline  # noqa: PLC0415
     from chimeralab.study.estimates import Estimates  # noqa: PLC0415
 
-    own = ("seed", "resamples", "json")
-    foreign = [name for name, value in options.items() if name not in own and value]
-    if foreign:
-        raise InputError(f"--{foreign[0]} is for self-play; leave it out for a trial")
+    supported = ("seed", "resamples", "json")
+    unsupported = [name for name, value in options.items() if name not in supported and value]
+    if unsupported:
+        raise InputError(f"--{unsupported[0]} is for self-play; leave it out for a trial")
     given = {n: options[n] for n in ("seed", "resamples") if options[n] is not None}
     if study.check_lock() is None:
         say(NOT_LOCKED)

@@ -240,7 +240,7 @@ class VerdictCounts:
 
     @property
     def rate_interval(self) -> Interval | None:
-        # Identical rates carry no information about their spread: no interval, not a point.
+        # Identical rates say nothing about their spread, so the interval is undefined, not empty.
         if len(set(self.rates)) < 2:
             return None
         clusters = self.collapses.prompts or range(len(self.rates))

@@ -330,7 +330,7 @@ class PartLoader:
         )
         return Part(use, settings)
 
-    def take(self, words: str, path: Path | None) -> None:
+    def register_code(self, words: str, path: Path | None) -> None:
         """Register code that a built-in part runs for the plan, under the words of the plan."""
         file = code_file(words if path is None or " " in words else path.name, path)
         if self.consent is not None:

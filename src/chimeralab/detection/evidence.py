@@ -309,7 +309,7 @@ class TextMemory:
     def _score_repeat(
         self, alike: Sequence[Likeness], weight: float, size: int, reply: float = 1.0
     ) -> LoopEvidence:
-        """Twin and order: trigrams of two earlier messages, or the word order of three."""
+        """Score a repeat: trigrams of two earlier messages, or the word order of three."""
         if not alike:
             return NOTHING
         s = self.settings
@@ -331,7 +331,7 @@ class TextMemory:
         return LoopEvidence(max(twin, order) * weight, kind, tuple(nearest), lag)
 
     def _score_frame(self, words: Sequence[str], weight: float) -> LoopEvidence:
-        """Frame: runs of words that the last two messages have too, around ever new fillings.
+        """Score a frame: runs of words shared with the last two messages, around slots that change.
 
         A recurring head or tail is not a frame: one run must have a slot on both sides.
         """
@@ -369,7 +369,7 @@ class TextMemory:
     def _score_paraphrase(
         self, near: Mapping[int, float], size: int, weight: float
     ) -> LoopEvidence:
-        """Paraphrase: stems of three earlier messages, and hardly a new word."""
+        """Score a paraphrase: stems of three earlier messages, and hardly a new word."""
         s = self.settings
         if not weight or size < s.short:
             return NOTHING
@@ -383,7 +383,7 @@ class TextMemory:
     def _score_courtesy(
         self, courteous: float, words: Sequence[str], repeat: float
     ) -> LoopEvidence:
-        """Courtesy soon after courtesy; an idle message in between neither adds nor ends it."""
+        """Score courtesy soon after courtesy; an idle message between them changes nothing."""
         s, last = self.settings, self._last_courteous
         soon = last is not None and last >= self.number - SOON
         if courteous >= COURTEOUS:

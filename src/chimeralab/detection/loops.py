@@ -206,10 +206,10 @@ class LoopStream:
 
     def update(self, turn: Turn) -> list[int]:
         """Take in the next message; return the positions of earlier ones that it repeats."""
-        return sorted(self.take(turn, SpokenMessage(turn.text) if has_text(turn) else None))
+        return sorted(self.update_words(turn, SpokenMessage(turn.text) if has_text(turn) else None))
 
-    def take(self, turn: Turn, message: SpokenMessage | None) -> set[int]:
-        """`update` with the words of the message, if it has any."""
+    def update_words(self, turn: Turn, message: SpokenMessage | None) -> set[int]:
+        """Like `update`, with the words of the turn; None if it has no text."""
         self.position += 1
         self._repeated = set()
         if message is not None:
@@ -357,7 +357,7 @@ def find_loops(
     """Judge a conversation for loops; return the fields of its verdict about them."""
     stream, repeats = LoopStream(settings), dict[int, set[int]]()
     for position, turn in enumerate(turns, start=1):
-        if earlier := stream.take(turn, next(messages) if has_text(turn) else None):
+        if earlier := stream.update_words(turn, next(messages) if has_text(turn) else None):
             repeats[position] = earlier
     return {
         "steps": stream.steps,

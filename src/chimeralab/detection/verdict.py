@@ -67,17 +67,17 @@ def _loop(row: Mapping[str, Any]) -> Loop:
     return Loop(**{**row, "repeats": tuple(row["repeats"]), "echoes": tuples})
 
 
-def findings(detection: Detection, most: int = MAX_FINDINGS) -> Iterator[str]:
-    """Yield a sentence for each loop with a verdict and each collapsed turn, up to `most` each.
+def findings(detection: Detection, limit: int = MAX_FINDINGS) -> Iterator[str]:
+    """Yield a sentence for each loop with a verdict and each collapsed turn, up to `limit` each.
 
     >>> from chimeralab.detection.judging import detect
     >>> list(findings(detect(["Let me try that again."] * 5, detector=None)))
     ['message 4 repeats messages 2 and 3: “Let me try that again.” (verbatim since message 1)']
     """
     verdicts = [loop for loop in detection.loops if loop.level == "verdict"]
-    yield from map(describe_loop, verdicts[:most])
-    yield from map(describe_evidence, detection.evidence[:most])
-    more = max(0, len(verdicts) - most) + max(0, len(detection.evidence) - most)
+    yield from map(describe_loop, verdicts[:limit])
+    yield from map(describe_evidence, detection.evidence[:limit])
+    more = max(0, len(verdicts) - limit) + max(0, len(detection.evidence) - limit)
     if more:
         yield f"and {more:,} more"
 

@@ -184,8 +184,8 @@ class MessageWords(tuple[str, ...]):
         At most a third of that half are distinct, and so are the trigrams that they start with.
         Each run but the first adds at most one new word, so few distinct runs mean few words.
         """
-        most = (2 * len(self) - 2) // 3
-        return len(self) >= MIN_WITHIN_WORDS and len(self.distinct) - 2 <= most >= len(
+        limit = (2 * len(self) - 2) // 3
+        return len(self) >= MIN_WITHIN_WORDS and len(self.distinct) - 2 <= limit >= len(
             self.trigrams
         )
 
@@ -209,7 +209,7 @@ class SpokenMessage:
         self.evidence = 0.0
 
     def compact(self, masked: MessageWords, evidence: float) -> None:
-        """Drop all but what later messages are compared with."""
+        """Keep only what later messages are compared with."""
         vars(self).pop("words", None)
         vars(self).update(masked_words=masked, evidence=evidence, text="", overlap=None)
 

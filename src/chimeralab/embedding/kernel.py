@@ -54,10 +54,10 @@ class Kernel:
     margin = MARGINS[precision]
 
     def __init__(
-        self, tensors: Tensors, library: Path | None = None, most: int = max(KERNELS)
+        self, tensors: Tensors, library: Path | None = None, limit: int = max(KERNELS)
     ) -> None:
         self._library = open_library(library or LIBRARY)
-        self._kernel = self._library.minilm_kernel(most)
+        self._kernel = self._library.minilm_kernel(limit)
         if not self._kernel:
             raise KernelUnusable("this CPU has no AVX2, or gives wrong sums with it")
         self.name = KERNELS[self._kernel]

@@ -95,10 +95,10 @@ def _head(text: str, size: int) -> str:
     return text
 
 
-def group_by_length(texts: Sequence[Sequence[int]], most: int) -> list[list[int]]:
-    """Group texts of similar length, up to `most` pieces a group; gives their indices.
+def group_by_length(texts: Sequence[Sequence[int]], limit: int) -> list[list[int]]:
+    """Group texts of similar length, up to `limit` pieces a group; gives their indices.
 
-    >>> group_by_length([[1] * 5, [1] * 9, [1] * 3, [1] * 8], most=16)
+    >>> group_by_length([[1] * 5, [1] * 9, [1] * 3, [1] * 8], limit=16)
     [[1], [3, 0, 2]]
     """
     groups: list[list[int]] = []
@@ -107,7 +107,7 @@ def group_by_length(texts: Sequence[Sequence[int]], most: int) -> list[list[int]
         room -= len(texts[index])
         if room < 0:
             groups.append([])
-            room = most - len(texts[index])
+            room = limit - len(texts[index])
         groups[-1].append(index)
     return groups
 

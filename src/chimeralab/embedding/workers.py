@@ -51,7 +51,7 @@ def on_all_cores(work: Callable[[Item], None], items: Iterable[Item]) -> None:
     """
     waiting = deque(items)
 
-    def take() -> None:
+    def drain() -> None:
         while True:
             try:
                 item = waiting.popleft()
@@ -63,9 +63,9 @@ def on_all_cores(work: Callable[[Item], None], items: Iterable[Item]) -> None:
                 waiting.clear()  # the others finish their current item
                 raise
 
-    helpers = [pool().submit(take) for _ in range(min(cores(), len(waiting)) - 1)]
+    helpers = [pool().submit(drain) for _ in range(min(cores(), len(waiting)) - 1)]
     try:
-        take()
+        drain()
     finally:
         for helper in helpers:
             if not helper.cancel():

@@ -76,12 +76,12 @@ def _read_tail(path: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     with open(path, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
         size = file.seek(0, os.SEEK_END)
-        for most in BYTES:
-            file.seek(max(0, size - most))
+        for limit in BYTES:
+            file.seek(max(0, size - limit))
             lines = file.read().splitlines()
-            values = map(_value, reversed(lines[1:] if size > most else lines))
+            values = map(_value, reversed(lines[1:] if size > limit else lines))
             found = list(islice((value for value in values if value), MESSAGES))
-            if len(found) == MESSAGES or size <= most:
+            if len(found) == MESSAGES or size <= limit:
                 break
     return found[::-1]
 

@@ -49,7 +49,7 @@ class Engine:
     def is_busy(self) -> bool:
         return bool(self._live)
 
-    def take(self, ask: dict[str, Any]) -> dict[str, Any] | None:
+    def start(self, ask: dict[str, Any]) -> dict[str, Any] | None:
         """Start a question; returns an answer only if it can't be started."""
         tokens = self._prompt_tokens.encode(ask["messages"])
         wanted = tokens.size + ask["max_tokens"]
@@ -136,7 +136,7 @@ def _start(engine: Engine, waiting: deque[dict[str, Any]]) -> list[dict[str, Any
     while waiting and engine.has_capacity():
         ask = waiting.popleft()
         try:
-            answer = engine.take(ask)
+            answer = engine.start(ask)
         except Exception as error:  # one bad question must not end the others
             answer = {"id": ask["id"], "failure": "server", "message": str(error)}
         if answer is not None:

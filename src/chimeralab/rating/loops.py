@@ -64,14 +64,14 @@ def verbatim_stretches(texts: Sequence[Wording]) -> list[range]:
     return list(_runs(len(texts), lambda n: texts[n].key == texts[n - 1].key))
 
 
-def short_form_stretches(texts: Sequence[Wording], most_words: int) -> list[range]:
+def short_form_stretches(texts: Sequence[Wording], max_words: int) -> list[range]:
     """List the stretches of one short utterance; farewells must match exactly."""
     keys = [
-        text.key if text.farewell or len(text.words) > most_words else short_key(text.key)
+        text.key if text.farewell or len(text.words) > max_words else short_key(text.key)
         for text in texts
     ]
     spans = _runs(len(texts), lambda n: keys[n] == keys[n - 1])
-    return [span for span in spans if len(texts[span.start - 1].words) <= most_words]
+    return [span for span in spans if len(texts[span.start - 1].words) <= max_words]
 
 
 def template_stretches(texts: Sequence[Wording]) -> list[range]:
@@ -350,8 +350,8 @@ def drops_content(turn: Wording, before: Wording) -> bool:
     lost = before.content - turn.content - LIKING
     if not NEGATIONS.isdisjoint(lost):
         return True
-    most = len(before.content) // WORDS_PER_LOSS
-    if len(lost) <= most:
+    limit = len(before.content) // WORDS_PER_LOSS
+    if len(lost) <= limit:
         return False
     kept = _size(turn.content & before.content)
     if kept < MIN_KEPT_WITHOUT_MODIFIER or turn.code or _too_long(turn, before):
@@ -361,7 +361,7 @@ def drops_content(turn: Wording, before: Wording) -> bool:
         modifier = (len(whole.removed), len(whole.added)) == (1, 0) and gap.after in turn.content
         if modifier or (kept >= MIN_KEPT and gap.added and _is_swap(gap, kept)):
             excused += len(gap.removed)
-    return len(lost) - excused > most
+    return len(lost) - excused > limit
 
 
 def _too_long(one: Wording, other: Wording) -> bool:

@@ -175,12 +175,12 @@ def _choose_answer(text: str, item: Item, mark: str, repairs: list[str]) -> dict
     found = list(_objects(text))
     marked = [values for values, _ in found if values.get("mark") == mark]
     if not marked:
-        raise UnusableAnswer("no JSON object that carries the mark")
+        raise UnusableAnswer("no JSON object with the mark")
     if len({json.dumps(values.get("label")) for values in marked}) > 1:
-        raise UnusableAnswer("two answers that differ")
+        raise UnusableAnswer("two different answers")
     planted = (values for turn in item.texts for values, _ in _objects(turn))
     if any(_answer_key(values) == _answer_key(marked[-1]) for values in planted):
-        raise UnusableAnswer("the answer stands in the trajectory, word for word")
+        raise UnusableAnswer("the conversation contains the answer word for word")
     if text.strip() != found[0][1]:
         repairs.append("other text around the object")
     return marked[-1]

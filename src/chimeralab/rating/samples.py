@@ -200,12 +200,14 @@ def draw(
     study.check_lock()
     with open_store(study):
         earlier = load_samples(study)
-    asked = {"kind": kind, "size": size, "seed": seed, "by": by}
-    same = next((sample for sample in earlier if sample.request == asked and not sample.used), None)
+    request = {"kind": kind, "size": size, "seed": seed, "by": by}
+    same = next(
+        (sample for sample in earlier if sample.request == request and not sample.used), None
+    )
     if same is not None:
         return same
     if kind == "gate":
-        _check_gate_sample(study, asked, [each for each in earlier if each.kind == "gate"])
+        _check_gate_sample(study, request, [each for each in earlier if each.kind == "gate"])
     taken = {item for sample in earlier for item in sample.ids}
     strata = _strata(study, by)
     left = len(set(strata) - taken)
@@ -217,7 +219,7 @@ def draw(
     method: Method = "balanced" if by == "verdict" else "proportional"
     drawn = draw_sample(strata, size or left, seed=seed, method=method, without=taken)
     name = f"{kind}-{1 + sum(sample.kind == kind for sample in earlier)}"
-    row = (name, kind, json.dumps(drawn.content), json.dumps(asked), now())
+    row = (name, kind, json.dumps(drawn.content), json.dumps(request), now())
     with open_store(study) as db, transaction(db, study.store_path):
         db.execute(
             "INSERT INTO samples (name, kind, sample, drawn_by, drawn) VALUES (?, ?, ?, ?, ?)", row
@@ -232,21 +234,23 @@ def mark_used(study: Study, sample: Sample, labels_sha256: str, *, passed: bool)
         db.execute("UPDATE samples SET used = ?, labels_sha256 = ?, passed = ? WHERE name = ?", row)
 
 
-def _check_gate_sample(study: Study, asked: Mapping[str, Any], earlier: Sequence[Sample]) -> None:
+def _check_gate_sample(study: Study, request: Mapping[str, Any], earlier: Sequence[Sample]) -> None:
     """Reject a gate sample that differs from the plan, or is drawn too early or too often."""
     gate: Gate = study.plan.extras["gate"]
     if not gate.declared:
         raise InputError("the plan declares no gate; declare [gate], or draw --for calibration")
-    if asked["seed"] != gate.seed:
+    if request["seed"] != gate.seed:
         raise InputError(f"the gate's sample is drawn with the seed of the plan, {gate.seed}")
-    if (asked["size"], asked["by"]) != (gate.sample, gate.by):
+    if (request["size"], request["by"]) != (gate.sample, gate.by):
         size = "every conversation" if gate.sample is None else f"{gate.sample} items"
-        raise InputError(f"the plan has the gate decided on {size} by {gate.by}")
+        raise InputError(
+            f"the plan's gate is decided on {size} by {gate.by}; use these for its sample"
+        )
     for sample in earlier:
         if not sample.used:
             raise InputError(f"{sample.name} has not been used yet; run `chimera audit` first")
         if sample.passed:
-            raise InputError(f"{sample.name} has already met the gate")
+            raise InputError(f"{sample.name} has already met the gate; no other sample is needed")
     if len(earlier) >= gate.attempts:
         raise InputError(
             f"the plan allows {gate.attempts} attempts at the gate, and all have been used"

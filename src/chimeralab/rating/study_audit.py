@@ -325,7 +325,9 @@ def recompute_gate(study: Study) -> CheckResult:
         # Records of early versions have no outcome.
         recorded = (record["verdict"], record.get("outcome", found.gate.name))
         if recorded != (verdict, found.gate.name):
-            problem = f"it says {' and '.join(map(format_value, recorded))}, but its labels do not"
+            problem = (
+                f"it says {' and '.join(map(format_value, recorded))}, but its labels disagree"
+            )
             findings.append(Finding(place, problem))
         wrong = [
             name

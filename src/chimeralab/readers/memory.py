@@ -126,9 +126,9 @@ def check_turn(turn: Turn) -> Turn:
 def _items(value: Any) -> list[Any]:
     """List the items of a list, iterator, column or array; reject anything else."""
     texts = str | bytes | bytearray | memoryview
-    listed = getattr(value, "tolist", None) or getattr(value, "to_list", None)
-    if callable(listed) and not is_frame(value):
-        value = listed()
+    to_list = getattr(value, "tolist", None) or getattr(value, "to_list", None)
+    if callable(to_list) and not is_frame(value):
+        value = to_list()
     is_list = isinstance(value, Sequence) and not isinstance(value, texts)
     is_iterator = isinstance(value, Iterator) and not isinstance(value, io.IOBase)
     if not is_list and not is_iterator:

@@ -176,7 +176,7 @@ def _is_content(value: Any) -> bool:
 
 
 def gemini_message(value: Any, place: str, role: str = "user") -> ChatMessage:
-    """Parse a content: its role, and parts that are text, calls or responses."""
+    """Parse a `Content` object: its role, and parts that are text, calls or responses."""
     if isinstance(value, str):
         return make_message(value, "user")
     fields = as_object(value, place)

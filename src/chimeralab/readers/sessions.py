@@ -400,8 +400,8 @@ class GeminiCLI(Reader):
 
 def _is_cli_message(value: Mapping[str, Any]) -> bool:
     complete = all(key in value for key in ("id", "timestamp", "content"))
-    foreign = any(key in value for key in ("sessionId", "uuid", "source", "parent_id", "role"))
-    return complete and not foreign and value.get("type") in GEMINI_KINDS
+    other_format = any(key in value for key in ("sessionId", "uuid", "source", "parent_id", "role"))
+    return complete and not other_format and value.get("type") in GEMINI_KINDS
 
 
 def _cli_session(listed: Iterable[Any], session: Mapping[str, Any], place: Place) -> Trajectory:

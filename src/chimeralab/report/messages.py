@@ -104,7 +104,7 @@ def list_messages(
     shown = positions_shown(len(trajectory.turns), detection)
     calls = sum(min(MAX_CALLS, len(trajectory.turns[n - 1].calls)) for n in shown)
     texts = max(1, len(shown) + 2 * calls)
-    most = min(MAX_CHARACTERS, PAGE_CHARACTERS // texts)
+    limit = min(MAX_CHARACTERS, PAGE_CHARACTERS // texts)
     numbers = {position: turn for turn, position in enumerate(detection.positions, start=1)}
     traces = {trace.position: trace for trace in detection.trace or ()}
     evidence = {each.turn: each for each in detection.evidence}
@@ -129,9 +129,9 @@ def list_messages(
                 spoken=turn.spoken,
                 collapsed=trace.collapsed if trace else False,
                 repeat=_repeat(trace, evidence.get(trace.turn)) if trace else None,
-                text=fold(turn.text, max(2 * FOLD_AT, most), of_call=result),
+                text=fold(turn.text, max(2 * FOLD_AT, limit), of_call=result),
                 loop=marks.get(position),
-                calls=[_show_call(call, most) for call in turn.calls[:MAX_CALLS]],
+                calls=[_show_call(call, limit) for call in turn.calls[:MAX_CALLS]],
                 calls_left_out=max(0, len(turn.calls) - MAX_CALLS),
                 result=result,
                 answers=answers.get(position, ()),
@@ -213,9 +213,9 @@ def _first_result(text: str, waiting: Iterable[str]) -> str | None:
     return max(parts, key=len, default=None)
 
 
-def _show_call(call: Call, most: int) -> ShownCall:
+def _show_call(call: Call, limit: int) -> ShownCall:
     def fold_optional(text: str | None) -> Text | None:
-        return None if text is None else fold(text, max(2 * CALL_FOLD_AT, most), of_call=True)
+        return None if text is None else fold(text, max(2 * CALL_FOLD_AT, limit), of_call=True)
 
     arguments = None if call.arguments is None else format_arguments(call.arguments)
     return call.name, fold_optional(arguments), fold_optional(call.result), has_failed(call)
@@ -253,7 +253,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def fold(text: str, most: int, *, of_call: bool = False) -> Text:
+def fold(text: str, limit: int, *, of_call: bool = False) -> Text:
     """Split a long text into a visible part, a folded part, and the length of the rest.
 
     >>> fold("short", 5_000)
@@ -271,7 +271,7 @@ def fold(text: str, most: int, *, of_call: bool = False) -> Text:
     # A short remainder is not folded.
     if len(text) - end <= fold_at // 4 and text.count("\n", end) <= fold_lines // 4:
         end = len(text)
-    return text[:end], text[end:most], max(0, len(text) - max(most, end))
+    return text[:end], text[end:limit], max(0, len(text) - max(limit, end))
 
 
 def _repeat(trace: TurnTrace, evidence: Evidence | None) -> tuple[int, float | None, int] | None:

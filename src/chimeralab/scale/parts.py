@@ -125,7 +125,7 @@ def open_filesystem(path: str) -> "tuple[FileSystem, str]":
 
 
 def _reason(error: Exception) -> str:
-    """Return the first line of a foreign exception's message."""
+    """Return the first line of an exception's message."""
     return getattr(error, "strerror", None) or str(error).partition("\n")[0] or repr(error)
 
 

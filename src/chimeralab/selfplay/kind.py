@@ -258,7 +258,7 @@ def analyse_runs(
         return analyse(runs, outcomes)
 
     inputs = (plain_value(runs.left_out), changed or {})
-    found = estimates.take(Analysis, compute, *inputs, known={"words": SELF_PLAY})
+    found = estimates.get_or_compute(Analysis, compute, *inputs, known={"words": SELF_PLAY})
     return replace(found, source=runs.source)
 
 

@@ -47,14 +47,14 @@ class Estimates:
         self._study, self._renew, self._warn = study, renew, warn
         self._warned = False
 
-    def take(
+    def get_or_compute(
         self,
         kind: type[T],
         compute: Callable[[], T],
         *inputs: Any,
         known: Mapping[str, Any] | None = None,
     ) -> T:
-        """The stored estimates of this kind, or the result of `compute`.
+        """Return the stored estimates of this kind, or the result of `compute`.
 
         They depend on the plan, the records, the version and further `inputs`, which are plain
         values. `known` objects are stored by name.

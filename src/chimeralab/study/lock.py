@@ -105,7 +105,7 @@ def read_lock(path: Path) -> Lock:
 def refuse_changes(recorded: Mapping[str, Any], plan: Plan, when: str = "locked") -> None:
     """Raise if the plan, its prompts or any default differ from the recorded ones.
 
-    A patch version opens what another of its minor version recorded.
+    Versions that differ only in the patch number accept each other's records.
     """
     present = resolve(plan)
     then, now = str(recorded.get("chimeralab")), present["chimeralab"]

@@ -148,7 +148,7 @@ def _check_arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:
     for _, part in sorted(arm.stressors.items()):
         for check in part.checks:
             share = _dose(check, rows)
-            message = f"{check.said} at {share or 0:.0%} of the trials"
+            message = f"{check.said} in {share or 0:.0%} of the trials"
             # A dose of 0 leaves no trace, as it should.
             yield Check(check.title, name, share, bool(share) or arm.dose == 0, message)
             if check.signal is not None:
@@ -161,21 +161,21 @@ def _dose(check: Arrival, rows: Rows) -> float | None:
 
 
 def _check_doses(rows: Mapping[str, Rows], name: str, arms: Mapping[str, Arm]) -> Iterator[Check]:
-    """Whether combined stressors each deliver about as much as they do alone."""
+    """Check that each of several stressors acts about as often as it does alone."""
     arm = arms[name]
     if len(arm.stressors) < 2:
         return
     for stressor, part in sorted(arm.stressors.items()):
         alone = next(
-            (other for other, what in arms.items() if what.stressors == {stressor: part}
-             and not what.sham and what.countermeasure is None), None
+            (other for other, spec in arms.items() if spec.stressors == {stressor: part}
+             and not spec.sham and spec.countermeasure is None), None
         )  # fmt: skip
         if alone is None:
             continue
         for check in part.checks:
             dose, usual = (_dose(check, rows[each]) or 0.0 for each in (name, alone))
             message = (
-                f"{check.said} at {dose:.0%} of the trials, and at {usual:.0%} without the others"
+                f"{check.said} in {dose:.0%} of the trials, and in {usual:.0%} without the others"
             )
             yield Check(f"{stressor} delivered", name, dose, dose >= MIN_DOSE * usual, message)
 

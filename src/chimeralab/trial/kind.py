@@ -290,7 +290,7 @@ class Trial(Kind):
         """A session as in the report."""
         from chimeralab.trial.report.page import show_session  # noqa: PLC0415 - drawing is slow
 
-        found = show_session(study, talk, condition, most=MAX_TRIALS_SHOWN)
+        found = show_session(study, talk, condition, limit=MAX_TRIALS_SHOWN)
         return found if found.lines else None
 
 
@@ -317,7 +317,7 @@ def _abilities(name: str, settings: Any, loader: PartLoader) -> tuple[str, ...]:
     for words, file in (
         settings.code(loader.folder).items() if callable(getattr(settings, "code", None)) else ()
     ):
-        loader.take(words, file)
+        loader.register_code(words, file)
     known = (loader.locked().get("trial") or {}).get("agents", {})
     place = f"[agents.{name}]"
     if name in known:
@@ -355,5 +355,5 @@ def analyse_trial(
     known = {"words": TRIAL, **names}
     stored = estimates or Estimates(study)
     # Whether code may run matters: without it, a custom stressor can't check what it removed.
-    found = stored.take(TrialAnalysis, compute, study.consent is not None, known=known)
+    found = stored.get_or_compute(TrialAnalysis, compute, study.consent is not None, known=known)
     return replace(found, source=str(study.path))

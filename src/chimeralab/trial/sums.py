@@ -321,11 +321,11 @@ def _right(columns: TrialColumns, rows: Integers) -> Floats:
 
 
 def level_counts(
-    columns: TrialColumns, row: Integers | None = None, rows: int = 1, most: int | None = None
+    columns: TrialColumns, row: Integers | None = None, rows: int = 1, limit: int | None = None
 ) -> LevelTable:
     """Count the judged answers of each row at each level of confidence.
 
-    `row` is the row in which each trial is counted, by default a single one. With more than `most`
+    `row` is the row in which each trial is counted, by default a single one. With more than `limit`
     levels, confidence is rounded to two decimals.
     """
     level, correct = columns.confidence, columns.correct
@@ -336,13 +336,13 @@ def level_counts(
     known = ~np.isnan(level + correct)
     if not known.all():
         level, correct, novel, row = level[known], correct[known], novel[known], row[known]
-    levels, place = _levels(level, most)
+    levels, place = _levels(level, limit)
     cell = ((row * 2 + novel) * 2 + (correct == 1)) * len(levels) + place
     flat = np.bincount(cell, minlength=rows * 4 * len(levels)).astype(np.float64)
     return levels, flat.reshape(rows, 2, 2, len(levels))
 
 
-def _levels(stated: Floats, most: int | None) -> tuple[Floats, Integers]:
+def _levels(stated: Floats, limit: int | None) -> tuple[Floats, Integers]:
     """The distinct levels in ascending order, and the index of each confidence among them."""
     hundredths = np.rint(stated * 100)
     if (hundredths / 100 == stated).all():
@@ -351,7 +351,7 @@ def _levels(stated: Floats, most: int | None) -> tuple[Floats, Integers]:
         used = np.bincount(codes, minlength=101) > 0
         return np.flatnonzero(used) / 100, (np.cumsum(used) - 1)[codes]
     levels, place = np.unique(stated, return_inverse=True)
-    return _levels(stated.round(2), None) if most and len(levels) > most else (levels, place)
+    return _levels(stated.round(2), None) if limit and len(levels) > limit else (levels, place)
 
 
 def join_counts(parts: Sequence[LevelTable]) -> LevelTable:

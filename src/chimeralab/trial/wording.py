@@ -279,7 +279,7 @@ def _is_reversed(word: str, by: str) -> bool:
 def order_differs(one: str, other: str) -> bool:
     """Whether the same words come in an order that no single move explains, as with swapped roles.
 
-    Passives pass, since a "by" is not among the words of the active form.
+    The passive voice is accepted, since the active form does not contain "by".
     """
     ignored = ARTICLES | AUXILIARIES | {"and", "or"}
     ones, others = ([stem(w) for w in words(text) if w not in ignored] for text in (one, other))

@@ -182,10 +182,10 @@ def run_server(server: Server) -> None:
     """Serve the site behind the security middleware until interrupted."""
     options = server.options
     site = Site(options.paths, allow_run=options.allow_run)
-    names = AllowedHosts(options.host, server.port, secure=options.certificate is not None)
+    hosts = AllowedHosts(options.host, server.port, secure=options.certificate is not None)
     config = uvicorn.Config(
         SecurityMiddleware(
-            application(site), names, [owner_auth(server.token), *site.authenticators]
+            application(site), hosts, [owner_auth(server.token), *site.authenticators]
         ),
         http=SafeProtocol,
         ws="none",

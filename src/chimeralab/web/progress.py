@@ -157,10 +157,10 @@ def turn_line(row: Mapping[str, Any]) -> Line:
     return {"id": f"turn-{row['turn']}", "head": neutralize(head), "text": neutralize(row["text"])}
 
 
-def failure_lines(archive: Archive, which: str, *values: object) -> list[Line]:
-    """Load failed attempts; `which` is the rest of the query."""
+def failure_lines(archive: Archive, clause: str, *values: object) -> list[Line]:
+    """Load failed attempts as lines; `clause` ends the query."""
     found = []
-    for row in archive.rows(f"{_FAILURES} {which}", *values):
+    for row in archive.rows(f"{_FAILURES} {clause}", *values):
         head = f"{row['trajectory']}, turn {row['turn']}"
         text = f"{row['outcome']}: {row['reason']}" if row["reason"] else row["outcome"]
         found.append(
@@ -169,10 +169,10 @@ def failure_lines(archive: Archive, which: str, *values: object) -> list[Line]:
     return found
 
 
-def event_lines(archive: Archive, which: str, *values: object) -> list[Line]:
-    """Load interventions and stressor events; `which` is the rest of the query."""
+def event_lines(archive: Archive, clause: str, *values: object) -> list[Line]:
+    """Load interventions and stressor events as lines; `clause` ends the query."""
     found = []
-    for row in archive.rows(f"{_EVENTS} {which}", *values):
+    for row in archive.rows(f"{_EVENTS} {clause}", *values):
         head = f"{row['trajectory']}, turn {row['turn']}: {row['kind']}"
         text = _describe_event(json.loads(row["detail"]))
         found.append(

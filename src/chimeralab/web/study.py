@@ -67,12 +67,12 @@ def overview(request: Request) -> Response:
     """Show the study: numbers, grid, metrics, failures and events."""
     watch = get_study(request)
     plan = watch.study.plan
-    failures, happened = [], []
+    failures, events = [], []
     if watch.study.store_path.is_file():
         newest = "ORDER BY id DESC LIMIT ?"
         with watch.study.archive() as archive:
             failures = failure_lines(archive, newest, MAX_LINES)
-            happened = event_lines(archive, newest, MAX_LINES)
+            events = event_lines(archive, newest, MAX_LINES)
     return page(
         request,
         "study.html",
@@ -89,8 +89,8 @@ def overview(request: Request) -> Response:
         open_cells=any(cell.outcome is None for cell in watch.cells.values()),
         metrics={arm: watch.metrics.get(arm, {}) for arm in plan.conditions},
         failures=failures,
-        events=happened,
-        most=MAX_LINES,
+        events=events,
+        limit=MAX_LINES,
     )
 
 

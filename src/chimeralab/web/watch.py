@@ -344,8 +344,8 @@ class StudyWatch:
         self._last_failure = max(self._last_failure, archive.value(_LAST + "attempts"))
         last = archive.value(_LAST + "events")
         if last > self._last_event:
-            which = "WHERE id > ? AND id <= ? ORDER BY id"
-            yield lines("events", *event_lines(archive, which, self._last_event, last))
+            clause = "WHERE id > ? AND id <= ? ORDER BY id"
+            yield lines("events", *event_lines(archive, clause, self._last_event, last))
             self._last_event = last
 
     # Slower work: guards, totals and metrics

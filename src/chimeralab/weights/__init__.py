@@ -137,7 +137,7 @@ def locate(name: str) -> Path | None:
 
 
 def ensure(name: str, *, say: Callable[[str], None] | None = None) -> Path:
-    """Return the folder of a model, downloading what is missing with a message on stderr."""
+    """Return the folder of a model; if it is missing, download it and `say` so (on stderr)."""
     folder = locate(name)
     if folder is None:
         # The networking modules take a third of a second to import, and a cached model needs none.

@@ -46,11 +46,11 @@ def test_threads_change_nothing_if_blas_is_single_threaded(
 
 
 @given(st.lists(st.integers(1, 256), max_size=60), st.integers(0, 600))
-def test_groups_have_every_text_once_and_respect_the_limit(lengths: list[int], most: int) -> None:
-    groups = group_by_length([range(length) for length in lengths], most)
+def test_groups_have_every_text_once_and_respect_the_limit(lengths: list[int], limit: int) -> None:
+    groups = group_by_length([range(length) for length in lengths], limit)
     assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
     for group in groups:
-        assert len(group) == 1 or sum(lengths[index] for index in group) <= most
+        assert len(group) == 1 or sum(lengths[index] for index in group) <= limit
 
 
 def test_pieces_have_unit_vectors_without_the_special_tokens() -> None:

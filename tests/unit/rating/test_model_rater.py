@@ -159,8 +159,8 @@ def test_small_faults_are_repaired_and_recorded(text: str, repair: str) -> None:
     ("text", "why"),
     [
         ("I think it is a loop.", "no JSON object"),
-        (answer(mark="another"), "no JSON object that carries the mark"),
-        (re.sub(r'"mark": "\w+", ', "", answer()), "no JSON object that carries the mark"),
+        (answer(mark="another"), "no JSON object with the mark"),
+        (re.sub(r'"mark": "\w+", ', "", answer()), "no JSON object with the mark"),
         (answer(label=2), "neither 0 nor 1"),
         (answer(label=None), "neither 0 nor 1"),
         (answer(turns=[2, 3]), "adjacent"),

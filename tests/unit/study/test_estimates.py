@@ -56,7 +56,7 @@ def test_selfplay_estimates_come_back_exactly(
 
 def test_a_report_reads_the_curve_that_an_earlier_one_stored(make_study: MakeStudy) -> None:
     estimates = Estimates(make_study(LOOPERS, steps=REPORTED))
-    curve = estimates.take(SpecificationCurve, refuse, {})  # type: ignore[arg-type]
+    curve = estimates.get_or_compute(SpecificationCurve, refuse, {})  # type: ignore[arg-type]
     assert len(curve.specifications) == curve.distinct_detectors
 
 

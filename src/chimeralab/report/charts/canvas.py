@@ -129,8 +129,8 @@ def truncate(text: str, width: float, *, bold: bool = False) -> str:
     'a rather long…'
     """
     text = " ".join(neutralize(text).split())
-    most = max(1, int(width / (LETTER * (1.08 if bold else 1))))
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    limit = max(1, int(width / (LETTER * (1.08 if bold else 1))))
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
 def series_style(place: int) -> tuple[str, str, list[int]]:

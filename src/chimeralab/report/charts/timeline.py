@@ -94,25 +94,25 @@ def compare_turns(vectors: NDArray[np.float32], most_blocks: int = MAX_BLOCKS) -
     return PairSimilarities(spans, np.clip(values, -1, 1))
 
 
-def split_turns(turns: int, most: int) -> list[Episode]:
-    """Split turns into at most `most` spans of equal size (the last may be shorter).
+def split_turns(turns: int, limit: int) -> list[Episode]:
+    """Split turns into at most `limit` spans of equal size (the last may be shorter).
 
     >>> split_turns(5, 3)
     [Episode(start=1, end=2), Episode(start=3, end=4), Episode(start=5, end=5)]
     """
-    size = max(1, -(-turns // most))
+    size = max(1, -(-turns // limit))
     return [Episode(start, min(start + size - 1, turns)) for start in range(1, turns + 1, size)]
 
 
 def keep_peaks(
-    values: Sequence[float | None], most: int = MAX_POINTS
+    values: Sequence[float | None], limit: int = MAX_POINTS
 ) -> tuple[list[int], list[float | None]]:
     """Downsample a long series to the peak of each block, at its first turn.
 
-    >>> keep_peaks([None, 0.2, 0.5, 0.1], most=2)
+    >>> keep_peaks([None, 0.2, 0.5, 0.1], limit=2)
     ([1, 3], [0.2, 0.5])
     """
-    spans = split_turns(len(values), most)
+    spans = split_turns(len(values), limit)
     known = [[v for v in values[span.start - 1 : span.end] if v is not None] for span in spans]
     return [span.start for span in spans], [max(some, default=None) for some in known]
 
@@ -157,7 +157,7 @@ def timeline(
         color=colour,
     )
     layers = [
-        *(layer for word, spans in shades.items() for layer in _shading(word, spans)),
+        *(layer for word, spans in shades.items() for layer in _shade_spans(word, spans)),
         *_thresholds(lines, colour, width),
         base.mark_line(strokeWidth=1.5, strokeJoin="round", aria=False),
     ]
@@ -168,7 +168,7 @@ def timeline(
     return layer_charts(layers, width, HEIGHT)
 
 
-def _shading(word: str, spans: Sequence[Episode]) -> Iterator[alt.Chart]:
+def _shade_spans(word: str, spans: Sequence[Episode]) -> Iterator[alt.Chart]:
     """Shade spans, with the label over the widest one.
 
     Loops also have a bar at the bottom, which stays visible under a collapsed span.
@@ -176,16 +176,18 @@ def _shading(word: str, spans: Sequence[Episode]) -> Iterator[alt.Chart]:
     area = alt.Chart(data(_edges(spans))).encode(x=alt.X("from:Q"), x2=alt.X2("to:Q"))
     if word != LOOP_WORD:
         yield area.mark_rect(color=COLLAPSE, opacity=0.16, aria=False)
-        yield from _word(word, COLLAPSE_INK, spans, 0)
+        yield from _label_widest(word, COLLAPSE_INK, spans, 0)
         return
     yield area.mark_rect(color=LOOP, opacity=0.1, aria=False)
     foot = area.mark_rect(color=LOOP, aria=False)
     yield foot.encode(y=YValue(HEIGHT - FOOT), y2=Y2Value(HEIGHT))
-    yield from _word(word, LOOP_INK, spans, HEIGHT - FOOT)
+    yield from _label_widest(word, LOOP_INK, spans, HEIGHT - FOOT)
 
 
-def _word(text: str, colour: str, spans: Sequence[Episode], height: int) -> Iterator[alt.Chart]:
-    """A label at the middle of the widest span."""
+def _label_widest(
+    text: str, colour: str, spans: Sequence[Episode], height: int
+) -> Iterator[alt.Chart]:
+    """Put a label at the middle of the widest span."""
     widest = sorted(spans, key=lambda span: span.start - span.end)[:1]
     place = alt.Chart(data({"middle": (span.start + span.end) / 2} for span in widest))
     word = place.mark_text(text=text, color=colour, fontWeight="bold", baseline="bottom", dy=-4)

@@ -111,7 +111,7 @@ def forest_figure(
             shown=lambda each: format_difference(each.estimate, each.interval, unit),
         ),
         lambda width: forest(rows, f"difference in the {name}", percent=unit.percent, width=width),
-        captions=[say("forest_caption", measure=name, pairs=len(pairs), most=MAX_EFFECTS)],
+        captions=[say("forest_caption", measure=name, pairs=len(pairs), limit=MAX_EFFECTS)],
     )
 
 

@@ -193,7 +193,7 @@ def _analyse(
         found = tally(series, list_detectors(detector))
         return specification_curve(found, weights, analysis.settings, detector, outcomes.primary)
 
-    return material._replace(curve=estimates.take(SpecificationCurve, compute, changed))
+    return material._replace(curve=estimates.get_or_compute(SpecificationCurve, compute, changed))
 
 
 def _plan_position(study: Study, condition: str) -> int:

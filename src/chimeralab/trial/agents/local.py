@@ -174,7 +174,7 @@ class GraphThread:
         return found
 
     async def _rewrite(self, messages: list[Any]) -> None:
-        # Not a dependency: whoever has a graph has its messages.
+        # Not a dependency of ours: LangGraph installs it.
         remove = importlib.import_module("langchain_core.messages").RemoveMessage
         removed = [remove(id=each.id) for each in await self._messages()]
         for change in (removed, messages):

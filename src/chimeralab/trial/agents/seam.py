@@ -211,7 +211,7 @@ class TrackedSession:
         self._subject = subject
 
     async def take_turn(self, turn: SubjectTurn) -> str:
-        """Forget what must be gone, then take the message of the next turn."""
+        """Forget what the turn removes, then answer its message."""
         await self.forget(turn.gone)
         answer = await self.observe(turn.text)
         self.turns.append([*self._probes_before, self._messages])
@@ -219,7 +219,7 @@ class TrackedSession:
         return answer
 
     async def take_probe(self, text: str, *, before: bool) -> str:
-        """Take a probe, which belongs to the last turn or to the next one."""
+        """Answer a probe; it is recorded with the last turn, or `before` the next one."""
         answer = await self.observe(text)
         (self._probes_before if before else self.turns[-1]).append(self._messages)
         return answer

@@ -348,7 +348,7 @@ def dose_table(
 
 
 def _format_dose(shares: Mapping[str, float | None]) -> Cell:
-    """The share of trials, by subject if subjects differ."""
+    """Format the share of trials, by subject if subjects differ."""
     if set(shares.values()) == {None}:
         return Dash("not part of this arm, or not recorded")
     if len(set(shares.values())) == 1:
@@ -357,7 +357,7 @@ def _format_dose(shares: Mapping[str, float | None]) -> Cell:
 
 
 def measures_table(subject: SubjectResult) -> Table:
-    """Every measure that any arm defines, with intervals over scenarios."""
+    """Every measure that is defined in some arm, with intervals over scenarios."""
     measures = [
         name
         for name in subject.arms[0].measures
@@ -373,9 +373,9 @@ def measures_table(subject: SubjectResult) -> Table:
         rows.append(cells)
     never: list[Cell] = ["number of wrong beliefs never corrected", BETTER[True]]
     for arm in subject.arms:
-        held = arm.measures["trials_to_correction"].value
+        value = arm.measures["trials_to_correction"].value
         missing = find_measure("trials_to_correction").missing
-        never.append(optional_cell(f"{arm.corrections_censored:,}", held, missing))
+        never.append(optional_cell(f"{arm.corrections_censored:,}", value, missing))
     if "trials_to_correction" in measures:
         rows.append(never)
     raw = [

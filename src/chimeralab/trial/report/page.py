@@ -355,7 +355,7 @@ _FIRST = """
 """
 
 
-def show_session(study: Study, session: str, arm: str, most: int = MAX_TRIALS) -> TextBlock:
+def show_session(study: Study, session: str, arm: str, limit: int = MAX_TRIALS) -> TextBlock:
     """The first trials of a session, with every injection in its place.
 
     A line has the number of its trial, what was done to earlier episodes, the lines of the message
@@ -367,7 +367,7 @@ def show_session(study: Study, session: str, arm: str, most: int = MAX_TRIALS) -
     with study.archive() as archive:
         answers = [turn["text"] for turn in archive.turns(session)]
         rows = list(archive.rows(_TRIALS, session))
-        trials = [_trial(row, talk.script, answers, archive) for row in rows[:most]]
+        trials = [_trial(row, talk.script, answers, archive) for row in rows[:limit]]
     left = plural(len(rows) - len(trials), "further trial")
     more = [paragraph(f"{left} in the study.", "note")] if len(rows) > len(trials) else []
     return TextBlock("session", f"{arm}: {session}", lines=trials, blocks=more)

@@ -154,9 +154,9 @@ def test_short_conversation_is_compared_turn_by_turn(turns: int, seed: int) -> N
 
 @given(st.integers(2, 60), st.integers(1, 12), SEEDS)
 def test_block_is_the_mean_over_its_pairs_of_different_turns(
-    turns: int, most: int, seed: int
+    turns: int, limit: int, seed: int
 ) -> None:
-    pairs = compare_turns(vectors(turns, seed), most)
+    pairs = compare_turns(vectors(turns, seed), limit)
     alone = cosine_similarity(vectors(turns, seed))
     np.fill_diagonal(alone, np.nan)
     for i, a in enumerate(pairs.spans):
@@ -168,9 +168,9 @@ def test_block_is_the_mean_over_its_pairs_of_different_turns(
 
 
 @given(st.integers(0, 10_000), st.integers(1, 500))
-def test_blocks_hold_every_turn_once(turns: int, most: int) -> None:
-    spans = split_turns(turns, most)
-    assert len(spans) <= most
+def test_blocks_hold_every_turn_once(turns: int, limit: int) -> None:
+    spans = split_turns(turns, limit)
+    assert len(spans) <= limit
     assert [t for span in spans for t in range(span.start, span.end + 1)] == list(
         range(1, turns + 1)
     )
@@ -197,11 +197,11 @@ def test_hundred_thousand_turns_are_all_covered() -> None:
 
 
 @given(st.lists(st.none() | st.floats(-1, 1), max_size=50), st.integers(1, 60))
-def test_peaks_keep_the_highest_value(values: list[float | None], most: int) -> None:
-    turns, highest = keep_peaks(values, most)
+def test_peaks_keep_the_highest_value(values: list[float | None], limit: int) -> None:
+    turns, highest = keep_peaks(values, limit)
     known = [value for value in values if value is not None]
     shown = [value for value in highest if value is not None]
-    assert len(turns) == len(highest) <= most
+    assert len(turns) == len(highest) <= limit
     assert max(shown, default=None) == max(known, default=None)
 
 
