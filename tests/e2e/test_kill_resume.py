@@ -88,7 +88,7 @@ def test_run_killed_at_random_moments_has_every_turn_once(tmp_path: Path) -> Non
     assert endings(killed) == endings(peaceful)
     verified = verify_study(killed)
     assert (verified.findings, verified.deviations) == ((), ())
-    assert verified.notes == (f"it was run in {KILLS + 1} runs (killed)",)
+    assert verified.notes == (f"it took {KILLS + 1} runs (killed)",)
     with killed.archive() as archive:
         assert archive.value("PRAGMA integrity_check") == "ok"
         turns = {(row["trajectory"], row["turn"]) for row in archive.rows("SELECT * FROM turns")}

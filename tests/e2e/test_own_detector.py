@@ -166,11 +166,11 @@ def test_rule_of_another_kind_goes_through_all_steps_without_an_encoder(
         ),
         (
             "class Bare(Detector):\n    def start(self): return 1 / 0",
-            r"lacks a start\(\) and update\(\) that get through a turn \(ZeroDivisionError: ",
+            r"lacks a start\(\) and update\(\) that accept a turn \(ZeroDivisionError: ",
         ),
         (
             "class Bare(Detector):\n    needs: int = 3\n    def start(self): return Stream()",
-            "lacks needs that are a chimeralab.Needs",
+            "lacks an attribute needs of type chimeralab.Needs",
         ),
     ],
 )

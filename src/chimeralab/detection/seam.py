@@ -267,7 +267,7 @@ def check_detector(detector: Any, what: str) -> None:
 
 def _try_detector(detector: Any) -> Iterator[str]:
     if not isinstance(detector.needs, Needs):
-        yield "needs that are a chimeralab.Needs"
+        yield "an attribute needs of type chimeralab.Needs"
         return
     first = Observation(Turn("Hello."), (NAN,) * detector.needs.lags)
     try:
@@ -277,4 +277,4 @@ def _try_detector(detector: Any) -> Iterator[str]:
         elif not isinstance(stream.update(first), Signal):
             yield "an update() that returns a chimeralab.Signal"
     except Exception as error:  # whatever a plug-in raises
-        yield f"a start() and update() that get through a turn ({type(error).__name__}: {error})"
+        yield f"a start() and update() that accept a turn ({type(error).__name__}: {error})"

@@ -1,8 +1,8 @@
 """A model behind an OpenAI-compatible server, called through the openai SDK.
 
-The SDK retries silently, so our HTTP client reports each try. It also accepts whatever a server
-sends for as long as bytes arrive, so each try has a deadline and a size limit, redirects are not
-followed, and completions are validated strictly.
+The SDK retries silently, so our HTTP client reports each attempt. It also accepts whatever a
+server sends for as long as bytes arrive, so each attempt has a deadline and a size limit,
+redirects are not followed, and completions are validated strictly.
 """
 
 import asyncio

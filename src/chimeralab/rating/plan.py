@@ -76,14 +76,14 @@ class RatersTable(Record):
     def parts(self) -> tuple[Part, ...]:
         return tuple(self.own.values())
 
-    def asking(self) -> dict[str, Any]:
+    def model_settings(self) -> dict[str, Any]:
         """The settings for models."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "own"}
 
     def as_dict(self) -> dict[str, Any]:
         """Leave out `own` when empty, to keep the hash of plans that were locked without it."""
         own = {name: part.as_dict() for name, part in self.own.items()}
-        return {**self.asking(), **({"own": own} if own else {})}
+        return {**self.model_settings(), **({"own": own} if own else {})}
 
 
 def check_raters(gate: Gate, raters: RatersTable, models: Collection[str]) -> None:

@@ -105,18 +105,20 @@ def find_rater(study: Study, name: str) -> PlannedRater:
     known = {**UNKNOWN, "name": name, "rubric_sha256": rubric.sha256}
     if name in RATERS:
         by_us = f"chimera-lab {version.__version__}"
-        return _program(RATERS[name], {**known, "version": by_us}, rubric)
+        return _plan_program_rater(RATERS[name], {**known, "version": by_us}, rubric)
     if name in raters.own:
         part: Part = raters.own[name]
         settings = {"use": part.use, **part.as_dict()["settings"]}
         code = study.plan.code[part.use].sha256
-        return _program(part.settings, {**known, "version": code, "settings": settings}, rubric)
+        return _plan_program_rater(
+            part.settings, {**known, "version": code, "settings": settings}, rubric
+        )
     if name in study.plan.models:
-        return _model(study, known, rubric)
+        return _plan_model_rater(study, known, rubric)
     return PlannedRater(RaterFacts("person", needs_packet=True), known)
 
 
-def _program(part: Any, identity: Mapping[str, Any], rubric: Rubric) -> PlannedRater:
+def _plan_program_rater(part: Any, identity: Mapping[str, Any], rubric: Rubric) -> PlannedRater:
     @asynccontextmanager
     async def open_rater() -> AsyncIterator[Rater]:
         yield part.open(rubric)
@@ -124,7 +126,7 @@ def _program(part: Any, identity: Mapping[str, Any], rubric: Rubric) -> PlannedR
     return PlannedRater(getattr(part, "about", RaterFacts()), identity, open_rater)
 
 
-def _model(study: Study, known: Mapping[str, Any], rubric: Rubric) -> PlannedRater:
+def _plan_model_rater(study: Study, known: Mapping[str, Any], rubric: Rubric) -> PlannedRater:
     name, raters = known["name"], study.plan.extras["raters"]
     subject = study.plan.models[name]
     remote, price = getattr(subject.part.settings, "needs_network", False), subject.price
@@ -134,7 +136,7 @@ def _model(study: Study, known: Mapping[str, Any], rubric: Rubric) -> PlannedRat
         "version": subject.revision,
         "model": subject.part.as_dict(),
         "weights": resolve(study.plan)["weights"][name],
-        "settings": raters.asking(),
+        "settings": raters.model_settings(),
         "prompt_sha256": prompt_hash(rubric),
     }
 

@@ -236,7 +236,7 @@ class Codex(Reader):
     name = "codex"
     keys = frozenset({"type"})
     recognised = "lines with a timestamp, a type such as response_item and a payload, or events"
-    turns = "a response_item, as in OpenAI Responses; of the events, completed items"
+    turns = "a response_item, as in OpenAI Responses, or an event with a completed item"
     left_out = "reasoning, event_msg lines (they repeat the items), instructions, token counts"
     whole = False
 

@@ -253,7 +253,7 @@ def write_report(
 ) -> Report:
     """Make the report of a study and write it, the page last; by default into `STUDY/report`.
 
-    The records are not changed. Stored estimates are used where they fit, and stored otherwise.
+    The records are not changed. Stored estimates are used if they are current; new ones are stored.
     """
     estimates = estimates or Estimates(study, renew=True)
     report: Report = study.plan.kind.report(study, on_progress, estimates)

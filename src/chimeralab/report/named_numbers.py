@@ -42,7 +42,7 @@ Entry = tuple[Sequence[str], float | None, str, str]
 def load_numbers(
     study: Study, warn: Callable[[str], None] = lambda text: None
 ) -> dict[str, NamedNumber]:
-    """Load the numbers of a study by name, from stored estimates where they fit."""
+    """Load the numbers of a study by name, from stored estimates if they are current."""
     analysis = None
     with suppress(InputError):  # there may be nothing to analyse yet
         analysis = study.plan.kind.analyse(study, Estimates(study, warn=warn))

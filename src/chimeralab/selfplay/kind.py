@@ -205,7 +205,7 @@ class SelfPlay(Kind):
             "exclusions": list(
                 dict.fromkeys((each.failed_turns, each.empty_turns) for each in outcomes.estimands)
             ),
-            "raters": partial(_raters, study),
+            "raters": partial(_count_labels, study),
             "reliability": partial(reliability, study),
             "codebook_measures": {},
         }
@@ -235,7 +235,7 @@ def _factors(side: Sequence[Condition]) -> dict[str, object]:
     }
 
 
-def _raters(study: Study) -> dict[str, int]:
+def _count_labels(study: Study) -> dict[str, int]:
     """Count the labels of each rater."""
     query = (
         "SELECT w.name, count(*) AS n FROM ratings r JOIN raters w ON w.id = r.rater "

@@ -54,7 +54,7 @@ class Lexical(Record):
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 
-def lexical(trajectory: Trajectory, speaker: str | None = None) -> Lexical:
+def measure_lexically(trajectory: Trajectory, speaker: str | None = None) -> Lexical:
     """Measure the judged turns of a conversation."""
     texts = [turn.text for turn in list_judged_turns(trajectory, speaker)]
     turns = [words(text) for text in texts]
@@ -233,7 +233,7 @@ def robustness(
 
     def collect_words() -> Iterator[Trajectory]:
         for trajectory in trajectories:
-            words.append(lexical(trajectory, "all"))
+            words.append(measure_lexically(trajectory, "all"))
             yield trajectory
 
     found = judge_with_all(collect_words(), encoder, declared, "all")

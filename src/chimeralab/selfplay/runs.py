@@ -356,7 +356,7 @@ def _check(run: Run) -> None:
     if run.at_risk_turns is not None and not collapsed <= run.at_risk_turns <= turns:
         raise InputError(
             f"column at_risk_turns is {run.at_risk_turns}; "
-            f"it lies between the {collapsed} collapsed turns and all {turns}"
+            f"it must lie between the {collapsed} collapsed turns and all {turns}"
         )
     if first is None and collapsed:
         raise InputError(f"column first_collapse_turn is blank, yet {collapsed} turns collapsed")

@@ -284,7 +284,8 @@ def kappa_bootstrap(
 ) -> Floats:
     """Kappa of tables drawn from the multinomial distribution of the items.
 
-    Kappa takes few distinct values near its bounds, so that they need many resamples to settle.
+    Kappa takes few distinct values near its bounds, so its quantiles need many
+    resamples to converge.
 
     >>> draws = kappa_bootstrap(Table2x2(157, 7, 6, 10), rng=np.random.default_rng(0))
     >>> float(draws.mean().round(2))

@@ -295,6 +295,6 @@ def _check_together(plan: Plan) -> None:
         )
     if plan.live and not plan.needs_guard:
         raise InputError(
-            "[live] names a detector, but neither stop_early nor a countermeasure does "
-            "anything when it fires; add one of them, or leave [live] out"
+            "[live] names a detector, but neither stop_early nor a countermeasure uses it; "
+            "add one of them, or leave [live] out"
         )

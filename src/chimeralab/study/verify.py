@@ -135,7 +135,7 @@ def _check_store(
         found.findings += (Finding(place, missing),)
     chain = _check_chain(study, archive, found)
     found.deviations += tuple(_deviations(archive))
-    found.notes += tuple(_history(archive))
+    found.notes += tuple(_describe_runs(archive))
     for again in (
         recompute_verdicts(study, archive, quick=quick),
         *study.plan.kind.recompute(study, archive),
@@ -217,12 +217,14 @@ _LABELLED_TWICE = """
 """
 
 
-def _history(archive: Archive) -> Iterator[str]:
+def _describe_runs(archive: Archive) -> Iterator[str]:
     runs = list(archive.rows("SELECT host, reason, ended FROM runs ORDER BY id"))
     if len(runs) > 1:
-        cut = [run["reason"] or "still open" for run in runs if run["reason"] or not run["ended"]]
-        why = f" ({', '.join(dict.fromkeys(cut))})" if cut else ""
-        yield f"it was run in {len(runs)} runs{why}"
+        reasons = [
+            run["reason"] or "still open" for run in runs if run["reason"] or not run["ended"]
+        ]
+        why = f" ({', '.join(dict.fromkeys(reasons))})" if reasons else ""
+        yield f"it took {len(runs)} runs{why}"
     hosts = list(dict.fromkeys(run["host"] for run in runs))
     if len(hosts) > 1:
         yield f"it was run on {len(hosts)} hosts: {', '.join(hosts)}"

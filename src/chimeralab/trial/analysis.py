@@ -329,7 +329,7 @@ def _correct(
 ) -> tuple[SubjectResult, ...]:
     """Holm-correct all primary effects together, and all others together.
 
-    Primary are the declared effects, or else those on what stressors are aimed at.
+    The declared effects are primary; if none are declared, those on the targets of stressors.
     """
     effects = [(effect, subject) for subject in subjects for effect in subject.effects]
     primary = [

@@ -119,15 +119,18 @@ def detectable(plan: TrialPlan, phantoms: Phantoms | None = None) -> tuple[Detec
         for name, settings in (phantoms or {}).items():
             differences = _simulate_differences(declared, pair, plan, arms, settings)
             if differences:
-                mean, smallest = float(np.mean(differences)), _smallest(differences, plan)
+                mean, smallest = (
+                    float(np.mean(differences)),
+                    _smallest_detectable(differences, plan),
+                )
                 known.append({"subject": name, "difference": mean, "smallest": smallest})
-        smallest = _smallest(usual, plan)
+        smallest = _smallest_detectable(usual, plan)
         size = len(plan.courses)
         found.append(Detectable(declared.measure, *pair, size, smallest, tuple(known)))
     return tuple(found)
 
 
-def _smallest(differences: Sequence[float], plan: TrialPlan) -> float | None:
+def _smallest_detectable(differences: Sequence[float], plan: TrialPlan) -> float | None:
     """The smallest detectable difference given these; None if they don't vary."""
     spread = float(np.var(differences, ddof=1)) if len(differences) > 1 else 0.0
     if spread <= 0 or len(plan.courses) < 2:

@@ -143,7 +143,7 @@ def find_option(answer: str, options: Sequence[str]) -> str | None:
 
 
 def _find_alone(text: str, options: Sequence[str]) -> str | None:
-    """The option that is the whole text; with a question mark it is only considered."""
+    """Find the option that is the whole text, unless a question mark follows it."""
     whole = normalize(_straighten(text))
     same = [option for option in options if normalize(_straighten(option)) == whole]
     return same[0] if whole and len(same) == 1 and not text.endswith("?") else None
@@ -226,7 +226,7 @@ def _compile(options: tuple[str, ...]) -> tuple[list[str], re.Pattern[str], re.P
 
 
 def _mention_pattern(name: str) -> str:
-    """Match whole words, whole numbers, and single letters in their own case."""
+    """A pattern for whole words, whole numbers, and single letters in their own case."""
     written = r"\s+".join(map(re.escape, name.split()))
     if parse_number(name) is not None:
         return rf"(?<![\w.,/\-−]){written}(?!\w|[.,/]\d)"

@@ -98,10 +98,10 @@ class AllowedHosts:
     def allows(self, host: str) -> bool:
         """Whether a Host header is one of this server's names.
 
-        >>> names = AllowedHosts("127.0.0.1", 8472)
-        >>> names.allows("localhost:8472"), names.allows("evil.example:8472")
+        >>> hosts = AllowedHosts("127.0.0.1", 8472)
+        >>> hosts.allows("localhost:8472"), hosts.allows("evil.example:8472")
         (True, False)
-        >>> names.allows("127.0.0.1:9999"), names.allows("10.0.0.7:8472")
+        >>> hosts.allows("127.0.0.1:9999"), hosts.allows("10.0.0.7:8472")
         (False, False)
         """
         found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::([0-9]{1,5}))?", host.lower())
@@ -120,10 +120,10 @@ class SecurityMiddleware:
     """Check each request, and add the policy headers to each response."""
 
     def __init__(
-        self, app: ASGIApp, names: AllowedHosts, authenticators: Sequence[Authenticator]
+        self, app: ASGIApp, hosts: AllowedHosts, authenticators: Sequence[Authenticator]
     ) -> None:
         self.app = app
-        self.names = names
+        self.hosts = hosts
         self.authenticators = list(authenticators)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -153,17 +153,17 @@ class SecurityMiddleware:
     @property
     def cookie_name(self) -> str:
         """All ports of a host share cookies, so the name contains the port."""
-        return f"chimera-{self.names.port}"
+        return f"chimera-{self.hosts.port}"
 
     def _cookie(self, token: str) -> str:
-        secure = "; Secure" if self.names.secure else ""
+        secure = "; Secure" if self.hosts.secure else ""
         return f"{self.cookie_name}={token}; Path=/; HttpOnly; SameSite=Strict{secure}"
 
     def _reject(self, scope: Scope, offered: str) -> Response | None:
         """Return an error response for a bad request, else put the visitor into the scope."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if len(headers.getlist("host")) != 1 or not self.names.allows(host):
+        if len(headers.getlist("host")) != 1 or not self.hosts.allows(host):
             return _error(421, "wrong host name for this server")
         token = offered or cookie_parser(headers.get("cookie", "")).get(self.cookie_name, "")
         visitor = self._authenticate(token)
@@ -178,7 +178,7 @@ class SecurityMiddleware:
 
     def _reject_write(self, headers: Headers, host: str) -> Response | None:
         """Return an error for a write from another site: no page can forge the Origin header."""
-        scheme = "https" if self.names.secure else "http"
+        scheme = "https" if self.hosts.secure else "http"
         if headers.get("origin", "").lower() != f"{scheme}://{host.lower()}":
             return _error(403, "writes are accepted from this server's own pages only")
         length = headers.get("content-length", "0")

@@ -10,7 +10,7 @@ from chimeralab.core.records import Trajectory, Turn
 from chimeralab.selfplay.robustness import (
     Lexical,
     co_detectors,
-    lexical,
+    measure_lexically,
     spearman,
     trigram_overlap,
     words,
@@ -26,30 +26,32 @@ def talk(texts: list[str]) -> Trajectory:
 
 def test_a_verbatim_loop_is_found_whatever_its_case_and_punctuation() -> None:
     loop = ["Thank you, and goodbye!", "THANK YOU -- and goodbye", "thank you and... Goodbye?"] * 2
-    found = lexical(talk(FRESH + loop))
+    found = measure_lexically(talk(FRESH + loop))
     assert found.repeat_rate == pytest.approx(3 / 14)
     assert found.repeated_share == pytest.approx(5 / 14)
 
 
 def test_fresh_talk_has_no_lexical_collapse() -> None:
-    found = lexical(talk([f"{a} {b} {a[::-1]}" for a, b in zip(WORDS, WORDS[::-1], strict=True)]))
+    found = measure_lexically(
+        talk([f"{a} {b} {a[::-1]}" for a, b in zip(WORDS, WORDS[::-1], strict=True)])
+    )
     assert (found.repeat_rate, found.overlap_rate, found.overlap) == (0, 0, 0)
 
 
 def test_a_loop_with_small_changes_is_found_by_ngrams_but_not_by_repeats() -> None:
     sentence = "I think that we should meet again at the old harbour on day"
-    found = lexical(talk([f"{sentence} {n}" for n in range(8)]))
+    found = measure_lexically(talk([f"{sentence} {n}" for n in range(8)]))
     assert found.repeat_rate == 0
     assert found.overlap_rate == pytest.approx(4 / 8)
 
 
 def test_a_repetitive_talk_compresses_better() -> None:
-    loop, fresh = lexical(talk(FRESH[:1] * 8)), lexical(talk(FRESH))
+    loop, fresh = measure_lexically(talk(FRESH[:1] * 8)), measure_lexically(talk(FRESH))
     assert loop.compression_ratio < fresh.compression_ratio
 
 
 def test_too_short_texts_are_null_with_a_reason() -> None:
-    found = lexical(talk(["Hi."]))
+    found = measure_lexically(talk(["Hi."]))
     assert (found.overlap, found.repeat_rate, found.compression_ratio) == (None, None, None)
     assert set(found.reasons) == {
         "repeated_share",

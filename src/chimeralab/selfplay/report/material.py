@@ -181,8 +181,8 @@ def _analyse(
     declared: Detector = study.plan.detector.settings
     detector, comparisons = declared.thresholds, primary_comparisons(analysis, outcomes)
     if detector is None:
-        rigid = f"the detector {declared.name} has no thresholds to vary"
-        return material._replace(no_curve=rigid)
+        reason = f"the detector {declared.name} has no thresholds to vary"
+        return material._replace(no_curve=reason)
     contrasts = primary_contrasts(outcomes, analysis.rank_stability.order)
     if not contrasts or not comparisons:
         return material._replace(no_curve=ONE_CONDITION)

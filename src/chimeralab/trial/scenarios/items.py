@@ -117,7 +117,7 @@ class ScenarioGenerator(Protocol):
     """
 
     def make(self, seed: int) -> Scenario:
-        """Make the scenario of a seed."""
+        """Make the scenario for a seed."""
 
 
 SEAM = Seam("make", {})
