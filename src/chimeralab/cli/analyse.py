@@ -96,9 +96,9 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
         return
     scope = NO_AUDIT  # nothing is known about the audit of a table
     if study is not None:
-        from chimeralab.rating.study_audit import reliability, scope_of  # noqa: PLC0415
+        from chimeralab.rating.study_audit import load_reliability, scope_of  # noqa: PLC0415
 
-        scope = scope_of(reliability(study))
+        scope = scope_of(load_reliability(study))
     print_analysis(result, scope.words)
     if checked:
         print_robustness(checked)

@@ -51,7 +51,7 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
       chimera claims paper.md --study my-study --fill paper-filled.md
     """
     # Imported here to report wrong options at once.
-    from chimeralab.rating.study_audit import reliability, scope_of  # noqa: PLC0415
+    from chimeralab.rating.study_audit import load_reliability, scope_of  # noqa: PLC0415
     from chimeralab.report.named_numbers import load_numbers  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
 
@@ -59,7 +59,7 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
     study = Study(folder)
     warn_unverified(study)
     numbers = load_numbers(study, say)
-    scope = scope_of(reliability(study))
+    scope = scope_of(load_reliability(study))
     braces = text.suffix not in LATEX
     findings = sorted(check(content, numbers, scope, braces=braces), key=lambda each: each["line"])
     names = [*MACRO.findall(content), *(PLACEHOLDER.findall(content) if braces else ())]

@@ -221,7 +221,7 @@ def judge_study(detector: LockedRule, options: dict[str, Any]) -> Judging:
     """Judge the conversations of a study that have no verdict yet, and load all verdicts."""
     # Imported here to keep start-up fast for logs, the common case.
     from chimeralab import pipeline  # noqa: PLC0415
-    from chimeralab.rating.study_audit import reliability, scope_of  # noqa: PLC0415
+    from chimeralab.rating.study_audit import load_reliability, scope_of  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
     from chimeralab.study.verdicts import load_detections  # noqa: PLC0415
 
@@ -244,7 +244,7 @@ def judge_study(detector: LockedRule, options: dict[str, Any]) -> Judging:
 
     settings: Detector = study.plan.detector.settings
     used = describe_detectors(resolve_loops(settings), settings)
-    words = scope_of(reliability(study)).words
+    words = scope_of(load_reliability(study)).words
     return verdicts(), words, lambda: f"{used}; {judged} new verdicts, the rest were stored"
 
 

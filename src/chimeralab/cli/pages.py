@@ -180,7 +180,7 @@ def open_study(
 
     Third-party detectors are left out: showing a conversation must not run their code.
     """
-    from chimeralab.rating.study_audit import reliability, scope_of  # noqa: PLC0415
+    from chimeralab.rating.study_audit import load_reliability, scope_of  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
 
     study = Study(path)
@@ -190,7 +190,7 @@ def open_study(
         detector = None
     skip = no_vectors and detector and detector.needs.lags
     judges = DetectorPair(None if skip else detector, resolve_loops(detector))
-    return study.trajectories(), judges, scope_of(reliability(study)).words
+    return study.trajectories(), judges, scope_of(load_reliability(study)).words
 
 
 def find_conversation(trajectories: Iterable[Trajectory], wanted: str | None) -> Trajectory:

@@ -64,7 +64,9 @@ class InspectModel:
 
     def __init__(self, model: Any, *, send_seed: bool = True, send_sampling: bool = True) -> None:
         self._inspect = importlib.import_module("inspect_ai.model")
-        self._limit: type[Exception] = importlib.import_module("inspect_ai.util").LimitExceededError
+        self._limit_error: type[Exception] = importlib.import_module(
+            "inspect_ai.util"
+        ).LimitExceededError
         self._model = model
         self._no_schema = ""  # why the provider is no longer sent a JSON schema
         self._send_seed, self._send_sampling = send_seed, send_sampling
@@ -100,7 +102,7 @@ class InspectModel:
         config = self._inspect.GenerateConfig(**sampling, seed=seed)
         try:
             return await self._model.generate(messages, config=config)
-        except self._limit:
+        except self._limit_error:
             raise  # a limit of an evaluation ends the sample; the model has not failed
         except Exception as error:
             raise _failure(error, self._model) from None

@@ -230,7 +230,7 @@ def _explain_pair(panel: Panel) -> Iterator[str]:
         )
     excluded = panel.n_total - panel.n_valid
     if excluded:
-        yield f"{excluded} of {panel.n_total} items are excluded: one of them gave no label."
+        yield f"{excluded} of {panel.n_total} items are excluded because a rater gave no label."
 
 
 def _explain_several(panel: RatersPanel) -> Iterator[str]:

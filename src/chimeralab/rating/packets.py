@@ -235,7 +235,7 @@ def _check_texts_unchanged(key: PacketKey, items: Mapping[str, Item]) -> None:
     for entry in key.entries:
         if entry.item not in items:
             raise InputError(
-                f"sheet {entry.sheet!r} is of '{entry.item}', which does not exist here"
+                f"sheet {entry.sheet!r} is for '{entry.item}', which is not in this study"
             )
         if items[entry.item].sha256 != entry.text_sha256:
             raise InputError(f"the text of '{entry.item}' has changed since the packet was made")

@@ -54,7 +54,7 @@ ATTACKS: Mapping[str, tuple[str, Label]] = {
 
 @dataclass(frozen=True, slots=True)
 class AttackResult(Record):
-    """How many labels an attack flipped, and how many of those as it wanted.
+    """How many labels an attack flipped, and how many of those to the label it wants.
 
     `compared` is the number of items with a label both times.
     """
@@ -105,14 +105,16 @@ async def measure_attacks(
             == rate_by_rules(inject_attack(item, text), rubric).label
         ]
         after = await rate_all(rater, [item for _, item in pairs], at_once)
-        results.append(_result(name, [old for old, _ in pairs], after, wants))
+        results.append(_compare_labels(name, [old for old, _ in pairs], after, wants))
     name = before[0].rater if before else ""
     position = None
     if reordered is not None:
-        position = _result(
+        position = _compare_labels(
             "labels turned round", before, await rate_all(reordered, items, at_once), None
         )
-    return AttackReport(name, _result("asked twice", before, again, None), tuple(results), position)
+    return AttackReport(
+        name, _compare_labels("asked twice", before, again, None), tuple(results), position
+    )
 
 
 def inject_attack(item: Item, text: str) -> Item:
@@ -120,7 +122,7 @@ def inject_attack(item: Item, text: str) -> Item:
     return Item(item.id, (text, *item.texts))
 
 
-def _result(
+def _compare_labels(
     name: str, before: Sequence[Rating], after: Sequence[Rating], wants: Label | None
 ) -> AttackResult:
     pairs = [(old.label, new.label) for old, new in zip(before, after, strict=True)]

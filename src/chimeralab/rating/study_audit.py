@@ -159,7 +159,7 @@ def _judge(
     return replace(found, gate=outcome, sample=sample.name, against=against), given
 
 
-def reliability(study: Study) -> Reliability | None:
+def load_reliability(study: Study) -> Reliability | None:
     """Compute the decided gate of a study from its labels; None while it is undecided."""
     gate: Gate = study.plan.extras["gate"]
     if not gate.declared or not study.store_path.is_file():

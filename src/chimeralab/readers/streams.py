@@ -184,10 +184,10 @@ def open_log(path: str) -> Iterator[LogFile]:
 
 
 def _detect(file: BinaryIO) -> LogFile:
-    head, stream = _with_head(file)
+    head, stream = _peek(file)
     codec = next((CODECS[magic] for magic in CODECS if head.startswith(magic)), None)
     if codec is not None:
-        head, stream = _with_head(as_stream(CompressedStream(stream).decompress(codec)))
+        head, stream = _peek(as_stream(CompressedStream(stream).decompress(codec)))
     if not head:
         raise Unreadable("is empty")
     if head.startswith((*ZIP, PARQUET)):
@@ -195,7 +195,7 @@ def _detect(file: BinaryIO) -> LogFile:
         is_parquet = head.startswith(PARQUET)
         return LogFile(seekable, head, not is_parquet, is_parquet, codec is not None)
     if head.startswith(UTF16):
-        head, stream = _with_head(as_stream(from_utf16(stream)))
+        head, stream = _peek(as_stream(from_utf16(stream)))
         return LogFile(stream, head, is_decoded=True)
     for magic, advice in NO_LOGS.items():
         if head.startswith(magic):
@@ -205,7 +205,7 @@ def _detect(file: BinaryIO) -> LogFile:
     return LogFile(stream, head, is_decoded=codec is not None)
 
 
-def _with_head(stream: BinaryIO) -> tuple[bytes, BinaryIO]:
+def _peek(stream: BinaryIO) -> tuple[bytes, BinaryIO]:
     """Peek at the first bytes of a stream; returns them and the stream at its start."""
     head = stream.read(HEAD)
     if stream.seekable():

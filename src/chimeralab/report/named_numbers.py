@@ -16,7 +16,7 @@ from chimeralab.core.files import write_text
 from chimeralab.core.numbers import number, percent
 from chimeralab.core.records import Record
 from chimeralab.core.schema import json_text
-from chimeralab.rating.study_audit import Reliability, reliability
+from chimeralab.rating.study_audit import Reliability, load_reliability
 from chimeralab.study import Study
 from chimeralab.study.estimates import Estimates
 
@@ -46,7 +46,7 @@ def load_numbers(
     analysis = None
     with suppress(InputError):  # there may be nothing to analyse yet
         analysis = study.plan.kind.analyse(study, Estimates(study, warn=warn))
-    return assign_names(list_entries(study, analysis, reliability(study)))
+    return assign_names(list_entries(study, analysis, load_reliability(study)))
 
 
 def write_numbers(folder: Path, numbers: Mapping[str, NamedNumber]) -> tuple[Path, Path]:
@@ -88,17 +88,17 @@ def control_word(*words: str) -> str:
 
 
 def list_entries(
-    study: Study, analysis: Any, decided: Reliability | None = None, **found: Any
+    study: Study, analysis: Any, reliability: Reliability | None = None, **found: Any
 ) -> Iterator[Entry]:
     """List every number of a study and its gate, in the order of the plan.
 
-    The kind of study loads what it needs in addition to the analysis, unless it is passed.
+    The kind of study loads what it needs in addition to the analysis, unless `found` has it.
     """
     planned = len(study.talks)
     yield ("count", "planned"), planned, f"{planned:,}", "conversations planned"
-    if decided and decided.figures:
-        yield from gate_entries(decided.figures)
-    yield from study.plan.kind.name_numbers(study, analysis, decided, **found)
+    if reliability and reliability.figures:
+        yield from gate_entries(reliability.figures)
+    yield from study.plan.kind.name_numbers(study, analysis, reliability, **found)
 
 
 def estimate_entries(

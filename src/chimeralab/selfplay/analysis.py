@@ -78,11 +78,11 @@ def answer(
         return EstimandAnswer(estimand, estimand.summary(), 0, (), chosen.left_out, missing)
     if estimand.contrast == PAIRS:
         # The share of collapsed turns sets the direction of pairs for every measure.
-        asked = list_pairs(rank_conditions(chosen, chosen.collapsed / chosen.turns))
+        specs = list_pairs(rank_conditions(chosen, chosen.collapsed / chosen.turns))
     else:
         named = (each for each in outcomes.contrasts if each.name == estimand.contrast)
-        asked = [ContrastSpec(each.by_condition) for each in named]
-    comparisons = compare_family(chosen, estimand.measure, asked, settings)
+        specs = [ContrastSpec(each.by_condition) for each in named]
+    comparisons = compare_family(chosen, estimand.measure, specs, settings)
     reason = None if comparisons else ONE_CONDITION
     return EstimandAnswer(
         estimand, estimand.summary(), len(chosen.rows), comparisons, chosen.left_out, reason
@@ -95,7 +95,7 @@ def primary_contrasts(outcomes: Outcomes, order: Sequence[str]) -> list[Weights]
     if primary and primary.contrast != PAIRS:
         named = {contrast.name: contrast.by_condition for contrast in outcomes.contrasts}
         return [named[primary.contrast]]
-    return [asked.weights for asked in list_pairs(order)]
+    return [spec.weights for spec in list_pairs(order)]
 
 
 def select(runs: Runs, estimand: Estimand) -> Runs:

@@ -64,7 +64,7 @@ def compare_family(
     """Estimate comparisons whose p-values are corrected together."""
     values, reason = per_run(runs, measure, settings.tau)
     if values is None:
-        return tuple(empty_effect(asked, SELF_PLAY, measure, reason or "") for asked in contrasts)
+        return tuple(empty_effect(spec, SELF_PLAY, measure, reason or "") for spec in contrasts)
     cells = cells_of(values, runs.condition, runs.seed)
     found = correct_with_holm(
         [estimate_contrast(cells, each, SELF_PLAY, measure, settings.level) for each in contrasts]

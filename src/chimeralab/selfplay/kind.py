@@ -15,7 +15,7 @@ from chimeralab.core.tables import Columns
 from chimeralab.detection.verdict import from_json
 from chimeralab.models.catalogue import MODELS
 from chimeralab.rating.plan import check_raters
-from chimeralab.rating.study_audit import Reliability, recompute_gate, reliability, scope_of
+from chimeralab.rating.study_audit import Reliability, load_reliability, recompute_gate, scope_of
 from chimeralab.report.named_numbers import Entry, estimate_entries
 from chimeralab.report.table import UNITS
 from chimeralab.runner import Rules
@@ -173,7 +173,7 @@ class SelfPlay(Kind):
         self,
         study: Study,
         analysis: Analysis | None,
-        decided: Reliability | None = None,
+        reliability: Reliability | None = None,
         **found: Any,
     ) -> Iterator[Entry]:
         detections = found.get("detections")
@@ -182,7 +182,7 @@ class SelfPlay(Kind):
         if analysis:
             first = (name for name in study.plan.conditions if name in analysis.conditions)
             order = list(dict.fromkeys([*first, *analysis.conditions]))
-            yield from selfplay_entries(analysis, order, scope_of(decided).words)
+            yield from selfplay_entries(analysis, order, scope_of(reliability).words)
         yield from loop_entries(detections, list(study.plan.conditions))
 
     def report(self, study: Study, on_progress: Callable[[str], None], estimates: Estimates) -> Any:
@@ -206,7 +206,7 @@ class SelfPlay(Kind):
                 dict.fromkeys((each.failed_turns, each.empty_turns) for each in outcomes.estimands)
             ),
             "raters": partial(_count_labels, study),
-            "reliability": partial(reliability, study),
+            "reliability": partial(load_reliability, study),
             "codebook_measures": {},
         }
 

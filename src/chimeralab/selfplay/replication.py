@@ -75,7 +75,7 @@ def _separate(cells: Cells, halves: Halves, measure: Measure, settings: Settings
     if naive is None:
         why |= dict.fromkeys(("naive_p", "se_ratio"), "no variation between the runs of a side")
     return Effect(
-        asked=_whole(halves),
+        spec=_whole(halves),
         words=SELF_PLAY,
         measure=measure,
         estimate=found.value,

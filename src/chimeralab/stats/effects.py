@@ -127,7 +127,7 @@ class Effect(Record):
     ``reasons`` explain the numbers that are None.
     """
 
-    asked: ContrastSpec
+    spec: ContrastSpec
     words: Vocabulary
     measure: str
     estimate: float | None = None
@@ -145,11 +145,11 @@ class Effect(Record):
 
     @property
     def weights(self) -> Weights:
-        return self.asked.weights
+        return self.spec.weights
 
     @property
     def about(self) -> tuple[str, ...]:
-        return self.asked.about
+        return self.spec.about
 
     @property
     def a(self) -> str:
@@ -161,11 +161,11 @@ class Effect(Record):
 
     @property
     def name(self) -> str:
-        return self.asked.name
+        return self.spec.name
 
     @property
     def short_name(self) -> str:
-        return self.asked.short_name
+        return self.spec.short_name
 
     @property
     def marked_name(self) -> str:
@@ -232,29 +232,29 @@ def sides(weights: Weights, named: Callable[[str], str] = str) -> tuple[str, str
 def list_pairs(order: Sequence[str]) -> list[ContrastSpec]:
     """Every pair of groups, earlier minus later.
 
-    >>> [asked.weights for asked in list_pairs(["B", "A"])]
+    >>> [spec.weights for spec in list_pairs(["B", "A"])]
     [{'B': 1.0, 'A': -1.0}]
     """
     return [ContrastSpec({a: 1.0, b: -1.0}) for a, b in combinations(order, 2)]
 
 
-def empty_effect(asked: ContrastSpec, words: Vocabulary, measure: str, reason: str) -> Effect:
+def empty_effect(spec: ContrastSpec, words: Vocabulary, measure: str, reason: str) -> Effect:
     """A contrast that can't be estimated, with the reason for every number."""
-    return Effect(asked, words, measure, reasons=dict.fromkeys(NUMBERS, reason))
+    return Effect(spec, words, measure, reasons=dict.fromkeys(NUMBERS, reason))
 
 
 def estimate_contrast(
-    cells: Cells, asked: ContrastSpec, words: Vocabulary, measure: str, level: float = 0.95
+    cells: Cells, spec: ContrastSpec, words: Vocabulary, measure: str, level: float = 0.95
 ) -> Effect:
     """Estimate a contrast with a t test over units, uncorrected and not resampled."""
-    absent = [name for name in asked.weights if name not in cells.conditions]
+    absent = [name for name in spec.weights if name not in cells.conditions]
     if absent:
         reason = f"no {words.observation} under {', '.join(absent)}"
-        return empty_effect(asked, words, measure, reason)
-    if not cells.columns(list(asked.weights)).clusters:
-        nothing = empty_effect(asked, words, measure, words.unpaired)
+        return empty_effect(spec, words, measure, reason)
+    if not cells.columns(list(spec.weights)).clusters:
+        nothing = empty_effect(spec, words, measure, words.unpaired)
         return replace(nothing, left_out=len(cells.clusters))
-    found, naive = contrast(cells, asked.weights), naive_contrast(cells, asked.weights)
+    found, naive = contrast(cells, spec.weights), naive_contrast(cells, spec.weights)
     units = int(found.df) + 1
     why: dict[str, str] = {}
     if units < 2:
@@ -268,7 +268,7 @@ def estimate_contrast(
             ("naive_p", "se_ratio"), f"no {words.observation} differs from another"
         )
     return Effect(
-        asked=asked,
+        spec=spec,
         words=words,
         measure=measure,
         estimate=found.value,

@@ -203,9 +203,9 @@ class GroupCommit:
     """Collects atomic steps and commits them together.
 
     Outside an event loop, a step is durable when it ends; inside one, when `flush` returns, or
-    shortly after. `then` is called after each commit. With a `patience` of n, a commit starts no
-    sooner than n times the duration of the last one after it, so that the disk blocks the event
-    loop for a limited share of the time.
+    shortly after. `on_commit` is called after each commit. With a `patience` of n, the next commit
+    waits for n times the duration of the last one, so that the disk blocks the event loop for a
+    limited share of the time.
     """
 
     patience = 0.0
@@ -214,15 +214,15 @@ class GroupCommit:
         self,
         db: sqlite3.Connection,
         path: Path,
-        then: Callable[[], None],
+        on_commit: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._db = db
         self._path = path
-        self._then = then
+        self._on_commit = on_commit
         self._clock = clock
         self._next: asyncio.Future[None] | None = None
-        self._took = self._ended = 0.0
+        self._duration = self._ended = 0.0  # of the last commit
 
     @contextmanager
     def step(self) -> Iterator[sqlite3.Connection]:
@@ -275,9 +275,9 @@ class GroupCommit:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
-        self._then()
+        self._on_commit()
         self._ended = self._clock()
-        self._took = self._ended - started
+        self._duration = self._ended - started
 
     def _commit_soon(self) -> None:
         try:
@@ -287,7 +287,7 @@ class GroupCommit:
             return
         if self._next is None or self._next.get_loop() is not loop:
             self._next = loop.create_future()
-            wait = self._ended + self.patience * self._took - self._clock()
+            wait = self._ended + self.patience * self._duration - self._clock()
             loop.call_later(max(0.0, wait), self._commit_for_all, self._next)
 
     def _commit_for_all(self, waiting: asyncio.Future[None]) -> None:

@@ -128,7 +128,7 @@ class Kind:
         raise NotImplementedError
 
     def name_numbers(
-        self, study: "Study", analysis: Any, decided: Any = None, **found: Any
+        self, study: "Study", analysis: Any, reliability: Any = None, **found: Any
     ) -> Iterator[Any]:
         """Yield the named numbers of an analysis, as `report.named_numbers.Entry`."""
         yield from ()

@@ -60,7 +60,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._db = open_to_write(path)
-        self._commits = GroupCommit(self._db, path, then=self._after_commit)
+        self._commits = GroupCommit(self._db, path, on_commit=self._after_commit)
         self._run = 0
         self._tally = self._count_stored()
         self._has_finished = False

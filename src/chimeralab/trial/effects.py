@@ -142,7 +142,7 @@ def _drop_empty(interval: Interval | None) -> Interval | None:
 
 def is_aimed(effect: Effect) -> bool:
     """Whether the stressors of an effect are aimed at its measure."""
-    return find_measure(effect.measure).overall or effect.measure in effect.asked.aims
+    return find_measure(effect.measure).overall or effect.measure in effect.spec.aims
 
 
 def is_listed(effect: Effect) -> bool:
@@ -214,7 +214,7 @@ def factorial_contrasts(arms: Mapping[str, Arm]) -> list[ContrastSpec]:
     crossed = _find_factors(plain)
     cells = list(_subsets(crossed))
     parts = {name: part for arm in arms.values() for name, part in arm.stressors.items()}
-    asked = []
+    contrasts = []
     for n in range(1, len(crossed) + 1):
         half = len(cells) / 2**n
         for effect in combinations(crossed, n):
@@ -223,8 +223,8 @@ def factorial_contrasts(arms: Mapping[str, Arm]) -> list[ContrastSpec]:
                 for cell in cells
             }
             aims = _aims(parts[name] for name in effect)
-            asked.append(ContrastSpec(weights, " × ".join(effect), effect, aims=aims))
-    return asked
+            contrasts.append(ContrastSpec(weights, " × ".join(effect), effect, aims=aims))
+    return contrasts
 
 
 def _cells_of_design(arms: Mapping[str, Arm]) -> dict[frozenset[str], str]:
@@ -318,7 +318,7 @@ def countermeasure_contrasts(arms: Mapping[str, Arm]) -> list[ContrastSpec]:
 
 def estimate_effects(
     sessions: Sequence[MeasuredSession],
-    questions: Sequence[ContrastSpec],
+    contrasts: Sequence[ContrastSpec],
     measure: str,
     rng: np.random.Generator,
     resamples: int,
@@ -327,38 +327,38 @@ def estimate_effects(
     known = [s for s in sessions if s.tallies[measure].among]
     if not known:
         reason = f"there is no {TRIAL.observation}"
-        return tuple(empty_effect(asked, TRIAL, measure, reason) for asked in questions)
+        return tuple(empty_effect(spec, TRIAL, measure, reason) for spec in contrasts)
     cells = cells_of(
         [s.tallies[measure].hits / s.tallies[measure].among for s in known],
         [s.arm for s in known],
         [s.scenario for s in known],
     )
-    return tuple(_estimate_effect(cells, asked, measure, rng, resamples) for asked in questions)
+    return tuple(_estimate_effect(cells, spec, measure, rng, resamples) for spec in contrasts)
 
 
-def skip_effect(asked: ContrastSpec, measure: str, failed: Mapping[str, str]) -> Effect:
+def skip_effect(spec: ContrastSpec, measure: str, failed: Mapping[str, str]) -> Effect:
     """An effect left empty_effect because one of its arms failed its checks."""
-    arm = next(name for name in asked.weights if name in failed)
-    return empty_effect(asked, TRIAL, measure, f"not informative: {arm}: {failed[arm]}")
+    arm = next(name for name in spec.weights if name in failed)
+    return empty_effect(spec, TRIAL, measure, f"not informative: {arm}: {failed[arm]}")
 
 
 def _estimate_effect(
-    cells: Cells, asked: ContrastSpec, measure: str, rng: np.random.Generator, resamples: int
+    cells: Cells, spec: ContrastSpec, measure: str, rng: np.random.Generator, resamples: int
 ) -> Effect:
     """Estimate one contrast, with an interval from resampled scenarios."""
-    found = estimate_contrast(cells, asked, TRIAL, measure)
+    found = estimate_contrast(cells, spec, TRIAL, measure)
     if found.estimate is None:
         return found
     interval, p, reasons = None, found.p, dict(found.reasons)
     if found.interval is not None and resamples:
         level = expand_level(found.units)
         interval = contrast_bootstrap(
-            cells, asked.weights, rng=rng, resamples=resamples, level=level
+            cells, spec.weights, rng=rng, resamples=resamples, level=level
         )
     if p is None and found.estimate != 0 and found.units > 1:
         # A difference that is the same in every scenario has no t test: use a sign test instead.
         p = 2.0 ** (1 - found.units)
-    if find_measure(measure).overall and (cells.columns(list(asked.weights)).means >= 1).all():
+    if find_measure(measure).overall and (cells.columns(list(spec.weights)).means >= 1).all():
         reasons["p"] = (
             "all arms compared are at the ceiling: right in every answer, in every scenario"
         )

@@ -206,7 +206,7 @@ class Trial(Kind):
         return analyse_trial(study, estimates=estimates)
 
     def name_numbers(
-        self, study: Study, analysis: TrialAnalysis | None, decided: Any = None, **found: Any
+        self, study: Study, analysis: TrialAnalysis | None, reliability: Any = None, **found: Any
     ) -> Iterator[Any]:
         """The measures of each arm of each subject, and the effects."""
         from chimeralab.report.named_numbers import estimate_entries  # noqa: PLC0415 - rarely needed

@@ -14,8 +14,7 @@ from chimeralab.core.numbers import percent
 from chimeralab.rating.invitations import RatingService, Task
 from chimeralab.rating.packets import format_turns
 from chimeralab.rating.samples import load_samples
-from chimeralab.rating.study_audit import load_decided_gate, write_validation_set
-from chimeralab.rating.study_audit import reliability as load_reliability
+from chimeralab.rating.study_audit import load_decided_gate, load_reliability, write_validation_set
 from chimeralab.stats.intervals import wilson
 from chimeralab.stats.raters import compare_with_majority
 from chimeralab.study import Study

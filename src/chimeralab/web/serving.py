@@ -139,7 +139,7 @@ class Server:
 
 
 def bind_socket(options: ServerOptions) -> socket.socket:
-    """Bind the given port, or by default the usual one or any."""
+    """Bind the given port; by default the usual one, or any free one if that is in use."""
     ports = [PORT, 0] if options.port is None else [options.port]
     for port in ports:
         try:

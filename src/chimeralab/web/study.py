@@ -17,7 +17,7 @@ from chimeralab.core.result_words import MARK
 from chimeralab.core.text import neutralize
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import DetectorPair, resolve_loops
-from chimeralab.rating.study_audit import reliability, scope_of
+from chimeralab.rating.study_audit import load_reliability, scope_of
 from chimeralab.web.live import lines
 from chimeralab.web.pages import (
     ENCODING,
@@ -150,7 +150,7 @@ def load_judged_talk(watch: StudyWatch, cell: TalkCell) -> JudgedConversation:
         with ENCODING:
             judge = Judge(*judges, speaker="all", trace=True)
             [(_, detection)] = judge.judge([trajectory])
-    words = scope_of(reliability(watch.study)).words
+    words = scope_of(load_reliability(watch.study)).words
     pictures = f"/study/{watch.number}/pictures/{quote(cell.id)}"
     return JudgedConversation(trajectory, detection, judges, words, pictures)
 

@@ -186,7 +186,7 @@ def test_an_item_whose_text_has_changed_is_rejected(packet: tuple[Path, PacketKe
     changed = BY_ID | {ITEMS[5].id: Item(ITEMS[5].id, ("Other words.",))}
     with pytest.raises(InputError, match="has changed since the packet was made"):
         import_packet(folder / SHEET, key, changed, RUBRIC, "ann")
-    with pytest.raises(InputError, match="which does not exist here"):
+    with pytest.raises(InputError, match="which is not in this study"):
         import_packet(folder / SHEET, key, {}, RUBRIC, "ann")
 
 

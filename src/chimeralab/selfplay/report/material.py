@@ -16,7 +16,7 @@ from chimeralab.detection.seam import Detector, summarise_detector
 from chimeralab.detection.verdict import from_json
 from chimeralab.embedding.encoder import MODEL, PAPERS
 from chimeralab.rating.gate import check_wording
-from chimeralab.rating.study_audit import Reliability, reliability, scope_of
+from chimeralab.rating.study_audit import Reliability, load_reliability, scope_of
 from chimeralab.rating.validity import validity_in_words
 from chimeralab.report.files import read_lock, require_run
 from chimeralab.report.page import TextBlock, render_methods, render_text
@@ -136,7 +136,7 @@ def gather(
         detections=detections,
         unjudged=unjudged,
         without_verdict=(*waiting, *too_short),
-        reliability=reliability(study),
+        reliability=load_reliability(study),
     )
     on_progress("analysing")
     try:

@@ -155,7 +155,7 @@ def forests(name: str, effects: Sequence[Effect]) -> Iterator[Figure]:
 def dose_figures(subject: SubjectResult) -> Iterator[Figure]:
     """A curve for each dosed key and each measure that its stressor is aimed at."""
     for key in dict.fromkeys(arm.dosed for arm in subject.arms if arm.dosed):
-        slopes = (effect for effect in subject.doses if effect.asked.dosed == key)
+        slopes = (effect for effect in subject.doses if effect.spec.dosed == key)
         for measure in (effect.measure for effect in slopes if is_aimed(effect)):
             doses = doses_of(subject, key, measure)
             if len(doses) < 2:

@@ -178,7 +178,7 @@ def primary_effects(subject: SubjectResult) -> list[Effect]:
 
 
 def _under(effect: Effect) -> str:
-    return effect.asked.title or short(next(iter(effect.weights)))
+    return effect.spec.title or short(next(iter(effect.weights)))
 
 
 def _describe(effect: Effect) -> dict[str, Any]:

@@ -165,10 +165,10 @@ def test_curve_is_drawn_for_the_least_certain_finding(
 ) -> None:
     base = results[0].contrasts[0]
 
-    def asked(p: float) -> ContrastSpec:
+    def spec(p: float) -> ContrastSpec:
         return ContrastSpec({str(p): 1.0, "other": -1.0})
 
-    found = [replace(base, asked=asked(p), p_holm=p) for p in (0.001, 0.04, 0.3)]
+    found = [replace(base, spec=spec(p), p_holm=p) for p in (0.001, 0.04, 0.3)]
     assert least_certain(found).a == "0.04"
     assert least_certain(found[2:]).a == "0.3"
     assert least_certain([replace(base, p_holm=None)]).p_holm is None
