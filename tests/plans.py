@@ -112,6 +112,9 @@ class Judging:
             return Reply("Hello.")
         if self.settings.manner == "down":
             raise ModelFailure("server", "down for now")
+        if self.settings.manner == "billed":
+            billed = Reply("", prompt_tokens=1000, completion_tokens=0)
+            raise ModelFailure("bad_answer", "the content of the answer is null", billed)
         if self.settings.manner == "babbling":
             return Reply("It goes round and round.")
         mark = re.search(r"begin (\\w+)", text)[1]

@@ -283,6 +283,15 @@ def test_an_answer_of_unknown_cost_stops_a_rater_with_a_limit(make_study):
     assert "max_cost can't be enforced" in (done.stopped or "")
 
 
+def test_a_rater_is_stopped_by_answers_that_are_billed_and_unusable(make_study):
+    billed = ('"judging:Judge"\n', '"judging:Judge"\nmanner = "billed"\n')
+    study = make_study(RATED, *PRICED, billed, limited(max_cost=0.05), steps=DONE)
+    done = rate_study(study, "judge")
+    # A cent for each answer, three answers for each item.
+    assert done.stopped == "max_cost = 0.05 is used up (0.0500 spent)"
+    assert done.left == 14
+
+
 def test_a_rater_stops_at_the_time_limit(make_study):
     study = make_study(RATED, limited(max_hours=1e-9))
     run_study(study, RunOptions(max_hours=1.0))
