@@ -245,7 +245,7 @@ def test_bad_input_is_listed_in_errors_and_the_job_continues(
         Path(e["source"]).name: (e["line"], e["reason"][:22]) for e in table(out, "errors")
     } == {
         "cut.parquet": (None, "can't be read as Parqu"),
-        "empty.jsonl": (None, "is empty"),
+        "empty.jsonl": (None, "empty"),
         "gap.jsonl": (4, "is not a conversation "),
         "other.parquet": (1, "is not a conversation "),
     }

@@ -72,9 +72,12 @@ def _read_json_lines(path: Path, needed: Sequence[str]) -> Iterator[TableRow]:
             if not raw.strip():
                 continue
             try:
-                cells = json.loads(raw.decode("utf-8-sig"))
+                cells = json.loads(raw.decode("utf-8-sig").rstrip())
             except UnicodeDecodeError:
                 raise LogError(str(path), "not UTF-8 text", line) from None
+            except json.JSONDecodeError as error:
+                reason = f"not valid JSON at column {error.colno} ({error.msg})"
+                raise LogError(str(path), reason, line) from None
             except (ValueError, RecursionError) as error:
                 raise LogError(str(path), f"not valid JSON ({error})", line) from None
             if not isinstance(cells, dict):

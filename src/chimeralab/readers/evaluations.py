@@ -90,7 +90,7 @@ class Inspect(Reader):
         names = set(archive.namelist())
         header = next((name for name in HEADERS if name in names), None)
         if header is None:
-            raise Unreadable("is a zip archive, but not an Inspect log: it has no header.json")
+            raise Unreadable("a zip archive, but not an Inspect log: it has no header.json")
         fields = as_object(parse_value(read_member(archive, header)), header)
         self._run = as_object(fields.get("eval"), f"{header}: eval")
         self._open = fields.get("status") in UNFINISHED or header != HEADERS[0]
@@ -101,12 +101,12 @@ class Inspect(Reader):
 
     def load(self, archive: ZipFile, name: str) -> Any:
         if name.endswith(CHUNKED):
-            raise Unreadable("is stored in chunks, an experimental layout that is not supported")
+            raise Unreadable("stored in chunks, an experimental layout that is not supported")
         return InspectSample(parse_value(read_member(archive, name)), self._run, self._open)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         if not isinstance(value, InspectSample):
-            raise Unreadable("is not an Inspect log with samples")
+            raise Unreadable("not an Inspect log with samples")
         fields = as_object(value.fields, "the sample")
         attachments = as_object(fields.get("attachments") or {}, "attachments")
         messages = get_list(fields, "messages")
@@ -252,7 +252,7 @@ class Promptfoo(Reader):
         result = value if isinstance(value, PromptfooResult) else PromptfooResult(value, None)
         fields = as_object(result.fields, "the result")
         if isinstance(self._results(fields), list):
-            raise Unreadable("has no results")
+            raise Unreadable("no results")
         messages = list(_promptfoo_messages(fields))
         provider = fields.get("provider")
         provider = provider.get("id") if isinstance(provider, dict) else provider

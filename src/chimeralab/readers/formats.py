@@ -28,19 +28,19 @@ READERS: dict[str, type[Reader]] = {
 }  # fmt: skip
 """All formats by name, in the order in which they are tried."""
 
-UNKNOWN = "is not a conversation in a known format"
+UNKNOWN = "not a conversation in a known format"
 
 NO_CONVERSATIONS = {
-    "resourceLogs": "is OpenTelemetry log records; let your instrumentation put the messages into "
-    "spans (OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental and "
+    "resourceLogs": "OpenTelemetry log records, not conversations; let your instrumentation put "
+    "the messages into spans (OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental and "
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=span_only)",
-    "resourceMetrics": "is OpenTelemetry metrics, which have no messages; export the spans",
-    "traceID": "is a Jaeger trace; export it as OTLP JSON",
-    "agent_states": "is the saved state of an AutoGen team; dump the result of its run instead: "
+    "resourceMetrics": "OpenTelemetry metrics, which have no messages; export the spans",
+    "traceID": "a Jaeger trace; export it as OTLP JSON",
+    "agent_states": "the saved state of an AutoGen team; dump the result of its run instead: "
     "result.model_dump_json()",
-    "llm_context": "is the saved state of an AutoGen agent; dump the result of its run instead: "
+    "llm_context": "the saved state of an AutoGen agent; dump the result of its run instead: "
     "result.model_dump_json()",
-    "chat_messages": "is an export of Claude; write a row for each message, with "
+    "chat_messages": "an export from Claude; write a row for each message, with "
     "conversation_id, speaker and text",
 }
 """Objects often mistaken for conversations, by a telling field, and what to do instead."""
@@ -113,7 +113,7 @@ class Formats:
         for reader in self.types:
             if reader.zipped:
                 return self._reader(reader)
-        raise Unreadable(f"is a zip archive, which the format {self.types[0].name} does not use")
+        raise Unreadable(f"a zip archive, which the format {self.types[0].name} does not use")
 
     def conversations(self, values: Values) -> Iterator[tuple[Any, Place]]:
         """Yield each value, or the conversations inside it if it has several."""

@@ -177,7 +177,7 @@ def _from_archive(
 def _require_turns(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
     for trajectory in trajectories:
         if not trajectory.turns:
-            raise Unreadable("has no turns")
+            raise Unreadable("no turns")
         yield trajectory
 
 

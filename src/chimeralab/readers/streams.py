@@ -138,12 +138,12 @@ ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 PARQUET = b"PAR1"
 NO_LOGS = {
-    b"SQLite format 3": "is an SQLite database; export the conversations as JSON Lines or CSV",
-    b"ARROW1": "is an Arrow file; save it as Parquet",
-    b"%PDF": "is a PDF; save its text as 'Name: text' lines",
+    b"SQLite format 3": "an SQLite database; export the conversations as JSON Lines or CSV",
+    b"ARROW1": "an Arrow file; save it as Parquet",
+    b"%PDF": "a PDF; save its text as 'Name: text' lines",
     **dict.fromkeys(
         (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"),
-        "is a Python pickle, which is never loaded as it may run code; dump the messages as JSON",
+        "a Python pickle, which is never loaded as it could run code; dump the messages as JSON",
     ),
 }
 """Files often mistaken for logs, by their magic bytes, and what to do instead."""
@@ -189,7 +189,7 @@ def _detect(file: BinaryIO) -> LogFile:
     if codec is not None:
         head, stream = _peek(as_stream(CompressedStream(stream).decompress(codec)))
     if not head:
-        raise Unreadable("is empty")
+        raise Unreadable("empty")
     if head.startswith((*ZIP, PARQUET)):
         seekable = stream if stream.seekable() else io.BytesIO(read_whole(stream))
         is_parquet = head.startswith(PARQUET)
@@ -201,7 +201,7 @@ def _detect(file: BinaryIO) -> LogFile:
         if head.startswith(magic):
             raise Unreadable(advice)
     if b"\0" in head:
-        raise Unreadable("is not a text log")
+        raise Unreadable("not a text log")
     return LogFile(stream, head, is_decoded=codec is not None)
 
 
@@ -222,8 +222,7 @@ def read_whole(stream: BinaryIO) -> bytes:
         raise Unreadable(f"can't be read: {error.strerror}") from None
     if len(data) > MAX_WHOLE:
         raise Unreadable(
-            f"is larger than {MAX_WHOLE >> 20} MB but not JSON Lines; "
-            "write one conversation per line"
+            f"larger than {MAX_WHOLE >> 20} MB but not JSON Lines; write one conversation per line"
         )
     return data
 
@@ -251,9 +250,9 @@ def open_archive(stream: BinaryIO) -> zipfile.ZipFile:
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     member = archive.getinfo(name)
     if member.compress_type not in METHODS:
-        raise Unreadable(f"is compressed with unsupported zip method {member.compress_type}")
+        raise Unreadable(f"compressed with unsupported zip method {member.compress_type}")
     if max(member.file_size, member.compress_size) > MAX_MEMBER:
-        raise Unreadable(f"is larger than {MAX_MEMBER >> 20} MB")
+        raise Unreadable(f"larger than {MAX_MEMBER >> 20} MB")
     try:
         if member.compress_type != ZSTD:
             return archive.read(member)
@@ -268,9 +267,9 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     except Unreadable:
         raise
     except _DAMAGE as error:
-        raise Unreadable(f"is damaged ({error})") from None
+        raise Unreadable(f"damaged ({error})") from None
     if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
-        raise Unreadable("is damaged (its checksum does not match)")
+        raise Unreadable("damaged (its checksum does not match)")
     return data
 
 
@@ -320,7 +319,7 @@ def _check_memory(raw: bytes) -> None:
     values = sum(raw.count(mark) for mark in (b"[", b"{", b",", b":"))
     if 3 * len(raw) + BYTES_PER_VALUE * values > MAX_MEMORY:
         raise Unreadable(
-            f"would take more than {MAX_MEMORY >> 30} GB of memory; write one conversation per line"
+            f"needs more than {MAX_MEMORY >> 30} GB of memory; write one conversation per line"
         )
 
 
@@ -332,11 +331,14 @@ def _explain(error: ValueError | RecursionError) -> Unreadable:
             byte = error.object[error.start]
             return Unreadable(f"not UTF-8 text (byte 0x{byte:02x} at offset {error.start})")
         case json.JSONDecodeError():
-            ends = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
+            end = len(error.doc.rstrip())
+            if error.pos >= end:  # name the last line with text, not the blank ones after it
+                error = json.JSONDecodeError(error.msg, error.doc, end)
+            ends = error.pos >= end or error.msg.startswith("Unterminated")
             what = "the JSON is truncated" if ends else "not valid JSON"
             return Unreadable(f"{what} at column {error.colno} ({error.msg})", error.lineno)
         case _:
-            return Unreadable("has an integer with too many digits")
+            return Unreadable("an integer has too many digits")
 
 
 def read_json(stream: BinaryIO, place: Place, report: Report) -> Iterator[tuple[Any, Place]]:

@@ -138,7 +138,7 @@ def rows_with(asked: str) -> type[RowPerTurn]:
     unknown = next((key for key in columns if key not in USUAL), None)
     if unknown is not None or not all(columns.values()):
         wrong = repr(unknown) if unknown is not None else "a column without a name"
-        raise InputError(f"--columns: {wrong}; say id=…,speaker=…,text=… (and order=…)")
+        raise InputError(f"--columns has {wrong}; expected id=…,speaker=…,text=… (and order=…)")
     if "text" not in columns:
         raise InputError("--columns must name the text column: text=…")
     return type("NamedRows", (RowPerTurn,), {"columns": columns})
@@ -271,5 +271,5 @@ class NameAndText(Reader):
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         if not isinstance(value, tuple):
-            raise Unreadable("is not a text of 'Name: text' lines")
+            raise Unreadable("not a text of 'Name: text' lines")
         yield Trajectory(place.stem, value, {}, str(place))

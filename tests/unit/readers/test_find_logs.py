@@ -39,7 +39,7 @@ def test_explicit_file_is_read_whatever_its_suffix(folder):
 
 
 def test_explicit_file_that_is_not_a_log_is_an_error(folder):
-    with pytest.raises(LogError, match=r"package\.json, line 1: is not a conversation"):
+    with pytest.raises(LogError, match=r"package\.json, line 1: not a conversation"):
         list(readers.read_all([folder / "package.json"]))
 
 

@@ -139,21 +139,21 @@ def test_a_forced_format_overrides_what_the_line_looks_like(write):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"", "is empty"),
-        (gzip.compress(b""), "is empty"),
+        (b"", "empty"),
+        (gzip.compress(b""), "empty"),
         (b"\n \n", "has no conversations"),
-        (b"[]", "is not a conversation in a known format: it is a list"),
-        (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "is not a text log"),
-        (b"{}", "is not a conversation in a known format: its fields are none;"),
-        (b'{"a": 1}', "is not a conversation in a known format: its fields are 'a';"),
-        (b"5", "is not a conversation in a known format: it is a number"),
+        (b"[]", "not a conversation in a known format: it is a list"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "not a text log"),
+        (b"{}", "not a conversation in a known format: its fields are none;"),
+        (b'{"a": 1}', "not a conversation in a known format: its fields are 'a';"),
+        (b"5", "not a conversation in a known format: it is a number"),
         (b"hello there", "not valid JSON at column 1 (Expecting value)"),
         (b'{"turns": ["a", "b', "the JSON is truncated at column 17"),
-        (b'{"turns": ["a", ', "the JSON is truncated at column 17"),
+        (b'{"turns": ["a", ', "the JSON is truncated at column 16"),
         (b'{"turns": ["a" "b"]}', "not valid JSON at column 16"),
         (b'{"turns": ["a\xff"]}', "not UTF-8 text (byte 0xff at offset 13)"),
         (b'{"turns": ["a"], "n": ' + b"[" * 100_000, "the JSON is nested too deeply"),
-        (b'{"turns": ["a"], "n": ' + b"9" * 10_000 + b"}", "has an integer with too many"),
+        (b'{"turns": ["a"], "n": ' + b"9" * 10_000 + b"}", "an integer has too many"),
         (b'{"turns": ["a"], "n": ' + b"[" * 90 + b"]" * 90 + b"}", "n is nested too deeply"),
         (b"\xff\xfea", "not UTF-16 text"),
         (gzip.compress(LINES)[:-9], "the gzip data is truncated"),
@@ -170,7 +170,7 @@ def test_file_that_is_not_a_log_gets_a_plain_reason(reason, content, expected):
 
 def test_truncated_json_names_line_and_column(write):
     log = write(b'{\n  "id": "a",\n  "turns": ["Hi.", \n')
-    with pytest.raises(LogError, match=r"log\.jsonl, line 4: the JSON is truncated at column 1 "):
+    with pytest.raises(LogError, match=r"log\.jsonl, line 3: the JSON is truncated at column 19 "):
         ids(log)
 
 
@@ -198,7 +198,7 @@ def test_bad_lines_can_be_skipped_and_counted(write):
     assert [(error.line, error.reason.split(" ")[0]) for error in heard] == [
         (2, "not"),
         (4, "not"),
-        (6, "has"),
+        (6, "no"),
     ]
 
 

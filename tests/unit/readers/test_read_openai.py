@@ -125,7 +125,7 @@ def test_single_fields_become_metadata_and_payloads_do_not(talk):
             {"messages": [said("user", [{"type": "text", "text": None}])]},
             "messages[0].content[0].text is null, not text",
         ),
-        ({"messages": []}, "has no turns"),
+        ({"messages": []}, "no turns"),
         ({"request": [1]}, "messages is missing"),
         ({"response": {"choices": {"0": 1}}}, "choices is an object, not a list"),
         ({"response": {"choices": [None]}}, "choices[0] is null, not an object"),

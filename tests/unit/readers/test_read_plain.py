@@ -73,7 +73,7 @@ def test_the_source_names_file_and_line(write):
     [
         ({"turns": "Hi."}, "turns is text, not a list"),
         ({"turns": None}, "turns is null, not a list"),
-        ({"turns": []}, "has no turns"),
+        ({"turns": []}, "no turns"),
         ({"turns": ["a", 5]}, "turns[1] is a number, not text or an object"),
         ({"turns": ["a", {"text": 5}]}, "turns[1].text is a number, not text"),
         ({"turns": [{"text": None}]}, "turns[0].text is null, not text"),

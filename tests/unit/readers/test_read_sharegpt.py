@@ -67,7 +67,7 @@ def test_id_and_single_fields_are_kept(talk):
         ({"conversations": [{"from": "gpt"}]}, "conversations[0].value is missing"),
         ({"conversations": [{"value": "x"}]}, "conversations[0].from is missing"),
         ({"conversation": [5]}, "conversation[0] is a number, not an object"),
-        ({"conversations": []}, "has no turns"),
+        ({"conversations": []}, "no turns"),
     ],
 )
 def test_a_wrong_type_names_its_place(reason, line, expected):
