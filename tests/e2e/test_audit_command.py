@@ -169,7 +169,7 @@ def test_clusters_of_like_items_widen_the_interval(
         ([*rate("a", x=1, y=0.5)], "label '0.5'"),
         ([*rate("a", x=1, y=""), *rate("b", x=0, y="")], "rater 'y' gave no label"),
         ([*rate("a", x=1, y=1), *rate("a", x=0)], "line 4: 'x' rates 'a' again, after line 2"),
-        ([*rate("a", x=1), *rate("b", x=0)], "agreement needs two raters"),
+        ([*rate("a", x=1), *rate("b", x=0)], "agreement needs at least two raters"),
         ([*rate("", x=1, y=1)], "line 2: the item is blank"),
         ([{"item": "a", "rater": "x"}], "there is no column 'label'"),
         ([r | {"stratum": s} for r, s in zip(rate("a", x=1, y=1), "pq", strict=True)],

@@ -148,7 +148,7 @@ def test_bundle_verifies_by_its_root_hash_and_by_its_own(
     ran = chimera("verify", bundle, "--expect", decided.root, "--json")
     assert (ran.code, ran.json["findings"], ran.json["deviations"]) == (0, [], [])
     assert ran.json["root"] == decided.root
-    assert "made again from the records" in " ".join(ran.json["checked"])
+    assert "rebuilt from the records" in " ".join(ran.json["checked"])
     [note] = [each for each in ran.json["notes"] if "hash of this bundle" in each]
     assert chimera("verify", bundle, "--quick", "--expect", note.split()[-1]).code == 0
     assert chimera("verify", bundle, "--quick", "--expect", "0" * 64).code == 1

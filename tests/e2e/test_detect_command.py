@@ -278,7 +278,7 @@ def test_a_hundred_thousand_turns(chimera: Chimera, tmp_path: Path, turns: int) 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--s1", "2"], "s1 is 2.0; it takes a number from -1 to 1"),
+        (["--s1", "2"], "s1 must be a number from -1 to 1, not 2.0"),
         (["--drift", "loose"], "'loose' is not one of"),
         (["--out", "result.xlsx"], "known: .jsonl, .csv, .parquet"),
         (["--out", "nowhere/result.csv"], "there is no folder nowhere"),

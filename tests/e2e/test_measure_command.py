@@ -275,8 +275,8 @@ def test_unreadable_files_are_named_with_the_reason(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--mci-weights", 0.4, 0.3, 0.4], "mci weights 0.4 0.3 0.4: they sum to 1.1"),
-        (["--gfq-weights", 1.5, -0.5], "gfq weights 1.5 -0.5: each must lie between 0 and 1"),
+        (["--mci-weights", 0.4, 0.3, 0.4], "mci weights 0.4 0.3 0.4: they must sum to 1, not 1.1"),
+        (["--gfq-weights", 1.5, -0.5], "gfq weights 1.5 -0.5: each must be between 0 and 1"),
         (["--range", 3, 3], "--range 3 3"),
         (["--range", "nan", 3], "--range nan 3"),
         (["--range", 0, "inf"], "--range 0 inf: both limits must be finite"),

@@ -264,7 +264,7 @@ def test_without_a_declared_gate_raters_are_only_compared(
     chimera: Chimera, make_rated: Callable[..., Path]
 ) -> None:
     study = make_rated("[gate]\n", steps=("rate rules",))
-    assert "agreement needs two raters, and the study has 1" in chimera("audit", study).err
+    assert "agreement needs at least two raters; the study has 1" in chimera("audit", study).err
     rated(chimera, study, "judge")
     ran = chimera("audit", study, "--json")
     assert (ran.code, json.loads(ran.out)["gate"]["declared"]) == (0, False)

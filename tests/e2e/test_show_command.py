@@ -69,7 +69,7 @@ def test_part_of_an_id_gets_a_suggestion(show: Callable[..., Any], log: Path) ->
 
 
 def test_unknown_id_lists_the_known_ones(show: Callable[..., Any], log: Path) -> None:
-    assert "there are 'run-1'" in show(log, "--id", "zzzzzz").err
+    assert "known: 'run-1'" in show(log, "--id", "zzzzzz").err
 
 
 def test_first_of_two_conversations_with_one_id_is_shown_with_a_note(

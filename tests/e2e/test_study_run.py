@@ -99,7 +99,7 @@ def test_escape_velocity_template_is_the_published_design(tmp_path):
 def test_study_goes_from_plan_to_verdicts(tmp_path):
     model = 'use = "phantom"\ncourse = "verbatim"\nonset = 2'
     study = make_study(tmp_path / "s", model, turns=8)
-    assert "a answers as phantom-verbatim" in chimera("check", study.path)
+    assert "a answered as phantom-verbatim" in chimera("check", study.path)
     locked = json.loads(chimera("lock", study.path, "--json"))
     done = json.loads(chimera("run", study.path, "--no-watch", "--json"))
     assert (done["complete"], done["locked"]) == (True, True)

@@ -57,7 +57,7 @@ def test_grid_must_be_a_list_of_numbers(chimera: Chimera, log: Path) -> None:
 def test_threshold_out_of_range_is_rejected(chimera: Chimera, log: Path) -> None:
     ran = chimera("sweep", log, "--s1", "7")
     assert ran.code == 2
-    assert "s1 is 7.0; it takes a number from -1 to 1" in ran.err
+    assert "s1 must be a number from -1 to 1, not 7.0" in ran.err
 
 
 def test_study_is_sent_to_the_command_that_varies_its_thresholds(chimera, tmp_path):

@@ -87,23 +87,23 @@ def _recreate(study: Study, *, quick: bool) -> CheckResult:
     """Recreate the files that follow from the records, and compare their content."""
     made = _read_version(study.path)
     if made != __version__:
-        aside = f"what chimera-lab {made} made of the records, beyond its hashes"
+        aside = f"what chimera-lab {made} derived from the records, apart from its hashes"
         return CheckResult(unchecked=(aside,))
-    what, aside = "tables and texts", "the report, beyond its hashes (--quick)"
+    what, aside = "tables and texts", "the report, apart from its hashes (--quick)"
     with TemporaryDirectory() as temporary:
         again = Path(temporary)
         write_derived(study, again)
         if not quick:
             write_report(study, folder=again / "report")
-            what, aside = f"{what}, the report and its numbers", "drawings, beyond their hashes"
+            what, aside = f"{what}, the report and its numbers", "figures, apart from their hashes"
         names = [name for name in hashes_of(again) if not name.startswith(FIGURES)]
         wrong = [name for name in names if not _alike(study.path / name, again / name)]
     if SOFTWARE in wrong:
         # The page lists software versions, which differ here.
-        what, aside = f"{what} but for its page", f"the page of the report and its {aside}"
+        what, aside = f"{what} except its page", f"the page of the report and its {aside}"
         wrong = [name for name in wrong if name not in (SOFTWARE, PAGE)]
-    findings = (Finding(name, "it is not what the records of the bundle give") for name in wrong)
-    return CheckResult(tuple(findings), (f"{what}, made again from the records",), (aside,))
+    findings = (Finding(name, "it does not match the records of the bundle") for name in wrong)
+    return CheckResult(tuple(findings), (f"{what}, rebuilt from the records",), (aside,))
 
 
 def _alike(stored: Path, again: Path) -> bool:

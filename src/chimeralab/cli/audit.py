@@ -28,7 +28,7 @@ HEADINGS = {
     "kappa_ci": "  95 % Wald",
     "kappa_ci_score": "  95 % score",
     "kappa_ci_bootstrap": "  95 % bootstrap",
-    "kappa_max": "  largest with these margins",
+    "kappa_max": "  maximum for these margins",
     "pabak": "PABAK",
     "pabak_ci": "  95 % Wilson",
     "ac1": "Gwet's AC1",
@@ -61,12 +61,12 @@ HEADINGS = {
 @click.option(
     "--record",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write the gate record into this folder, as Markdown and JSON.",
+    help="Write the gate record to this folder, as Markdown and JSON.",
 )
 @click.option("--rubric", metavar="FILE|built-in", help="The rubric to name in the record.")
 @click.option("--only", metavar="SAMPLE", help="In a study: compare this calibration sample.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def audit(**options: Any) -> None:
     """Measure how well raters agree on 0/1 labels, and decide a gate.
 
@@ -98,6 +98,8 @@ def audit(**options: Any) -> None:
         rubric = load_rubric(Path(options["rubric"]) if own else BUILT_IN)
     if bool(options["ratings"]) == bool(options["table"]):
         raise InputError("give either a file of ratings or --table with four counts")
+    if options["ratings"] and options["ratings"].is_dir():
+        raise InputError(f"{options['ratings']} is not a study: it has no plan.toml")
     counts = options["table"]
     labels = from_counts(Table2x2(*counts)) if counts else read_labels(options["ratings"])
     result = compare(labels, gate, seed=options["seed"])
@@ -199,7 +201,7 @@ def _format(name: str, value: Any) -> str:
     show_default=True,
     help="The probability of showing it if it is false.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def plan_ratings(as_json: bool, power: float, alpha: float, **expected: float) -> None:
     """Compute how many items two raters must label to show that kappa is above a threshold.
 
@@ -224,4 +226,4 @@ def plan_ratings(as_json: bool, power: float, alpha: float, **expected: float) -
         f" {100 * expected['prevalence']:g} % are labelled 1 (Wald test)."
     )
     out.print(f"{score:,} items for a gate on the lower bound (score interval), the safer choice.")
-    out.print(f"With both labels equally common, {balanced:,} items would do (Wald test).")
+    out.print(f"If both labels were equally common, {balanced:,} items would do (Wald test).")

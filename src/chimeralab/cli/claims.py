@@ -71,6 +71,8 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
             near = f"; did you mean {each['closest']}?" if each["closest"] else ""
             click.echo(sanitize(f"line {each['line']}: {each['said']}: {each['reason']}{near}"))
         say(f"{plural(resolved, 'number')} resolved, {plural(len(findings), 'finding')}")
+    if findings and fill:
+        say(f"{fill} was not written; resolve the findings first")
     if findings:
         raise click.exceptions.Exit(1)
     if fill and fill.resolve() == text.resolve():

@@ -119,7 +119,7 @@ def detect(**options: Any) -> None:
     """Find conversations that loop or collapse, and show where.
 
     PATH is a log, a folder of logs, a glob pattern, - for standard input, or a study. Formats are
-    detected by content, also in gzip and zstd files (see `chimera formats`).
+    detected by content, including in gzip and zstd files (see `chimera formats`).
 
     Two detectors look at each conversation. The loop detector finds what people would call stuck:
     the same words, one template, cycles of any length, endless goodbyes, repeated tool calls. The
@@ -245,7 +245,7 @@ def judge_study(detector: LockedRule, options: dict[str, Any]) -> Judging:
     settings: Detector = study.plan.detector.settings
     used = describe_detectors(resolve_loops(settings), settings)
     words = scope_of(load_reliability(study)).words
-    return verdicts(), words, lambda: f"{used}; {judged} new verdicts, the rest were stored"
+    return verdicts(), words, lambda: f"{used}; {judged} new verdicts, the others stored earlier"
 
 
 def describe_judge(judge: Judge) -> str:

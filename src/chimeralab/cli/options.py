@@ -92,7 +92,7 @@ CODE_OPTION: Decorator = click.option(
     "--allow-code",
     is_flag=True,
     default=None,
-    help="For a study: run the code and send the API keys that its plan names, without asking.",
+    help="Run the code and send the API keys that a study's plan names, without asking.",
 )
 LOG_OPTIONS: tuple[Decorator, ...] = (
     # Patterns and - are paths too; the type makes shells complete file names.

@@ -212,7 +212,11 @@ def find_conversation(trajectories: Iterable[Trajectory], wanted: str | None) ->
         similar += [each for each in ids if name and name.casefold() in each.casefold()]
         close = list(dict.fromkeys(similar))[:MAX_SUGGESTIONS]
         listed = ", ".join(repr(sanitize(each)) for each in close or ids[:MAX_SUGGESTIONS])
-        hint = f"did you mean {listed}?" if close else f"there are {listed}"
+        hint = (
+            f"did you mean {listed}?"
+            if close
+            else f"known: {listed}{', …' * (len(ids) > MAX_SUGGESTIONS)}"
+        )
         raise InputError(f"no conversation has the id {sanitize(name)!r}; {hint}")
     if matches > 1 and wanted is not None:
         source = sanitize(found.source or "the log")
@@ -274,7 +278,7 @@ def report(path: Path, open_it: bool, as_json: bool) -> None:
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="The address to listen on. Any other than this machine's own is open to the network.",
+    help="The address to listen on. Anything but this machine's own is open to the network.",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Default: 8472, or a free port if it is taken."

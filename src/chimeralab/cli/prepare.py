@@ -34,7 +34,7 @@ PUBLISH = (
     "night; trial-…: a subject under stress.",
 )
 def new(path: Path, template: str) -> None:
-    """Create a study: write a commented plan and its prompts into the new folder STUDY.
+    """Create a study: write a commented plan and its prompts into the folder STUDY.
 
     \b
     Examples:
@@ -106,7 +106,7 @@ def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer
 def describe_answer(answer: FirstAnswer) -> str:
     """Say under which name a model answers, and how fast."""
     name = answer.reported_model or "(no name reported)"
-    text = f"{answer.model} answers as {name}, after {answer.seconds:.1f} s"
+    text = f"{answer.model} answered as {name} in {answer.seconds:.1f} s"
     if answer.again and answer.again > MIN_SECONDS:
         text += f", then {1 / answer.again:.1f} calls per second, one at a time"
     return text

@@ -104,7 +104,9 @@ def add_subcommand(args: list[str]) -> list[str]:
             raise InputError(f"{moved} and {name} can't be combined")
         command, moved = target, moved or name
         if "VALUE" in spelling:
-            spelling[-1:] = [value] if equals else [next(words, "")]
+            if not equals and (value := next(words, "")) == "":
+                raise InputError(f"{name} needs a value; see `chimera rate {target} --help`")
+            spelling[-1:] = [value]
         added += spelling
     result = [command, *kept, *added]
     if moved:
@@ -142,13 +144,15 @@ def rate() -> None:
     help="Also write the labels to a .jsonl, .csv or .parquet file; `chimera audit` reads the "
     "first two.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per conversation and line.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per conversation and line."
+)
 @with_options(RATER_OPTION, ONLY_OPTION, CODE_OPTION)
 def run(**options: Any) -> None:
     """Label logs by the rules, or have a rater label a study.
 
     PATH is a log, a folder of logs, a pattern, - for standard input, or a study. Every label comes
-    with one sentence that names the turns which decided it. In a study, labels are stored, and a
+    with one sentence that names the turns that decided it. In a study, labels are stored, and a
     rater labels each conversation once.
 
     \b
@@ -233,7 +237,7 @@ def _rate_study(options: dict[str, Any]) -> None:
             lambda rating: status.update(f"{sanitize(rater)}: {next(numbers)} rated"),
         )
     counts = done.tally
-    say(f"{done.rater} ({done.about}): {done.newly_rated} newly rated, {counts['items']} in all")
+    say(f"{done.rater} ({done.about}): {done.newly_rated} newly rated, {counts['items']} in total")
     say(f"{done.ones} labelled 1, {done.zeros} labelled 0, {counts['nulls']} without a label")
     if counts["attempts"]:
         outcomes = (f"{counts[how]} {how}" for how in ("clean", "repaired", "unreadable", "failed"))
@@ -324,7 +328,7 @@ def packet(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
 
     folder = options["folder"]
     key = export_study_packet(study, folder, options["only"], options["seed"])
-    say(f"packet {key.packet} with {len(key.entries)} sheets written to {folder}")
+    say(f"wrote packet {key.packet} with {len(key.entries)} items to {folder}")
     return {"packet": key.packet, "sheets": len(key.entries), "folder": str(folder)}
 
 
@@ -384,12 +388,12 @@ def invite(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
         assert invitation is not None
         sheets = len(service.session(invitation).sheets)
     link = f"http://127.0.0.1:{PORT}/rate?token={token}"
-    say(f"{invitation.rater}: {sheets} sheets to {task}, of {invitation.sample or 'all finished'}")
+    say(f"{invitation.rater}: {sheets} items to {task} ({invitation.sample or 'all finished'})")
     if not options["as_json"]:
         click.echo(link)
     say(
         f"start `chimera view {study.path}` and send them this link, which is shown once. If you "
-        "start it with --host or --port, change the address."
+        "start it with --host or --port, adjust the address."
     )
     return {"rater": invitation.rater, "task": task, "sheets": sheets, "link": link}
 
@@ -398,9 +402,9 @@ def invite(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
 def attack(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
     """Measure how often a rater's labels flip under attack.
 
-    The rater is asked twice, with the labels in the other order, and with each of eight attacks
-    put into the conversations of --only SAMPLE, or 20 of them: eleven ratings per conversation.
-    The flip rates are printed and stored.
+    Each conversation of --only SAMPLE, or of 20, is rated eleven times: twice unchanged, once with
+    the labels in the other order, and once with each of eight attacks inserted. The flip rates are
+    printed and stored.
 
     \b
     Example:
@@ -414,8 +418,8 @@ def attack(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
     report = done.report
     assert report is not None  # a check that was stopped raises
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("asked", "items", "flips", "as the attack wants", "no label", "flip rate"):
-        table.add_column(heading, justify="left" if heading == "asked" else "right")
+    for heading in ("check", "items", "flips", "as intended", "no label", "flip rate"):
+        table.add_column(heading, justify="left" if heading == "check" else "right")
     for row in (report.undisturbed, report.position, *report.attacks):
         if row is not None:
             wanted = str(row.as_wanted) if row in report.attacks else "–"
@@ -434,7 +438,7 @@ def rubric() -> None:
 
 @rubric.command()
 @click.argument("file", type=FILE, default=BUILT_IN, required=False)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show(file: Path, as_json: bool) -> None:
     """Print a rubric: the built-in one, or that in FILE. A locked one must be unchanged."""
     loaded = load_rubric(file)

@@ -136,8 +136,8 @@ def _print(result: Sweep, whose: Mapping[str, int]) -> None:
     order = " > ".join(sanitize(name) for name in result.reference_order)
     out.print(Text(f"\nOrder at the locked point: {order}"))
     out.print(
-        f"It is the same at {result.same_order_points} of {result.distinct_detectors} detectors"
-        f" ({result.orders} different orders in all)."
+        f"{result.same_order_points} of {result.distinct_detectors} detectors give this order"
+        f" ({plural(result.orders, 'distinct order')})."
     )
     for each in result.stability:
         fewest, most = each["fewest"], each["most"]

@@ -162,7 +162,7 @@ def summarize_flow(arms: "Sequence[ConditionFlow]", order: Sequence[str]) -> Tab
         for heading, column in columns.items()
     }
     texts = {heading: column for heading, column in texts.items() if set(column) != {"–"}}
-    table = new_table("condition", "planned", "begun", "completed", "open", "turns")
+    table = new_table("condition", "planned", "started", "completed", "open", "turns")
     for heading in texts:
         table.add_column(heading)
     for place, arm in enumerate(arms):

@@ -125,7 +125,8 @@ class VerdictTable:
         for code, caveat in CAVEATS.items():
             if turns := self._caveat_turns[code]:
                 talks = self._caveat_talks[code]
-                note = f"Note: turns {caveat}: {turns:,} in {plural(talks, 'conversation')}."
+                where = plural(talks, "conversation")
+                note = f"Note: {plural(turns, 'turn')} {caveat} ({where})."
                 console.print(note, soft_wrap=True, style="dim")
         if self._group_by:
             console.print()

@@ -60,7 +60,7 @@ class Part(Record):
 def read_record(cls: type[T], table: Any, place: str) -> T:
     """Read a record from a table; `place` names the table in errors."""
     if not isinstance(table, Mapping):
-        raise InputError(f"{place} is {format_value(table)}; it takes a table of keys")
+        raise InputError(f"{place} must be a table of keys, not {format_value(table)}")
     known = {f.name: f for f in fields(cls) if f.init}  # type: ignore[arg-type]
     for key in table:
         choose(key, known, f"key {key!r} in {place}")

@@ -8,6 +8,7 @@ preregistered; where the preregistration is ambiguous, each reading has a name.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import isfinite
 from typing import Any, Literal, get_args
 
 from chimeralab.core.errors import InputError
@@ -37,7 +38,8 @@ READINGS: dict[str, tuple[str, ...]] = {
 
 def _check_range(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
-        raise InputError(f"{name} is {value}; it takes a number from {low:g} to {high:g}")
+        bounds = f"a number from {low:g} to {high:g}" if isfinite(high) else f"at least {low:g}"
+        raise InputError(f"{name} must be {bounds}, not {value}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,7 +252,7 @@ def _table(
     """Tabulate labels with conditions as strata and prompts as clusters."""
     if len(given) < 2:
         raise InputError(
-            f"agreement needs two raters, and the study has {len(given)}; see `chimera rate`"
+            f"agreement needs at least two raters; the study has {len(given)}; see `chimera rate`"
         )
     weights = sample.weights if sample is not None and sample.by == "verdict" else None
     conditions, prompts = load_groups(study)

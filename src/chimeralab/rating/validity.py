@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import between, percent, plural
+from chimeralab.core.numbers import between, number, percent, plural
 from chimeralab.core.records import Detection, Record
 from chimeralab.rating.gate import RuleName, ValidityBar
 from chimeralab.rating.loops import alternations, share_template
@@ -138,7 +138,7 @@ def validity_in_words(rater: str, found: Validity | str) -> str:
 
     diagnosis = found.diagnosis
     agreed = diagnosis.agreement
-    kappa = "undefined" if agreed.kappa is None else f"{agreed.kappa:.3f}"
+    kappa = "undefined" if agreed.kappa is None else number(agreed.kappa, 3)
     if agreed.kappa_ci_score is not None:
         kappa += f" ({between(agreed.kappa_ci_score, 3)})"
     classes = ", ".join(f"{count} {name}" for name, count in found.classes.items())

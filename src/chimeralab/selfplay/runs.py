@@ -308,7 +308,7 @@ def _blank(cell: Any) -> bool:
 def _text(cells: Mapping[str, Any], column: str) -> str:
     cell = cells[column]
     if _blank(cell) or isinstance(cell, float | bool | list | dict):
-        raise InputError(f"column {column} is {_quote(cell)}; it takes a name")
+        raise InputError(f"column {column} must be a name, not {_quote(cell)}")
     return str(cell).strip()
 
 
@@ -339,7 +339,7 @@ def _episodes(cells: Mapping[str, Any], column: str) -> tuple[Episode, ...]:
         return tuple(Episode(int(span["start"]), int(span["end"])) for span in spans)
     except (ValueError, TypeError, KeyError):
         example = '[{"start": 5, "end": 9}]'
-        raise InputError(f"column {column} is {_quote(cell)}; it takes {example}") from None
+        raise InputError(f"column {column} must look like {example}, not {_quote(cell)}") from None
 
 
 def _quote(cell: Any) -> str:

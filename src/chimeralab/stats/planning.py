@@ -205,4 +205,4 @@ def _check_kappas(kappa: float, threshold: float, prevalence: float) -> None:
     if not 0 < prevalence < 1:
         raise InputError(f"prevalence {prevalence}: give a share between 0 and 1")
     if not -1 < threshold < kappa < 1:
-        raise InputError(f"kappa {kappa} must lie above the threshold {threshold} and below 1")
+        raise InputError(f"kappa must be above the threshold {threshold} and below 1, not {kappa}")

@@ -174,7 +174,7 @@ def raters_panel(
 
 def _label_table(labels: Mapping[str, Labels]) -> Floats:
     if len(labels) < 2:
-        raise InputError(f"agreement needs two raters; there are {len(labels)}")
+        raise InputError(f"agreement needs at least two raters, not {len(labels)}")
     same_length(**labels)
     columns = [label_column(column, name) for name, column in labels.items()]
     for name, column in zip(labels, columns, strict=True):

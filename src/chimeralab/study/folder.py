@@ -45,7 +45,8 @@ class Study:
         self.path = Path(path)
         self.consent = allow_code if callable(allow_code) else allow_all if allow_code else None
         if not self.plan_path.is_file():
-            raise InputError(f"{self.path} is not a study: it has no plan.toml; see `chimera new`")
+            lacks = "it has no plan.toml" if self.path.is_dir() else "there is no such folder"
+            raise InputError(f"{self.path} is not a study: {lacks}; see `chimera new`")
         for place in WRITTEN_TO:
             remove_stale_parts(self.path / place)
 

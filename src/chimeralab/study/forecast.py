@@ -78,10 +78,10 @@ def gate_in_words(found: KappaPower) -> str:
     """Describe the power of a gate, for `chimera check`."""
     low, high = found.interval
     return (
-        f"gate on {found.items} items, {100 * found.prevalence:.0f} % of them loops: kappa "
-        f"{2 * found.good - 1:.2f} has an interval of {low:.2f} to {high:.2f}; raters with a true "
-        f"kappa of {found.good:.2f} meet it with a chance of {100 * found.good_passes:.0f} %, "
-        f"those with {found.poor:.2f} with one of {100 * found.poor_passes:.0f} % (they count as "
+        f"gate on {found.items} items, {100 * found.prevalence:.0f} % of them loops: a kappa of "
+        f"{2 * found.good - 1:.2f} has the interval {low:.2f} to {high:.2f}; raters pass with "
+        f"probability {100 * found.good_passes:.0f} % if their true kappa is {found.good:.2f}, and "
+        f"{100 * found.poor_passes:.0f} % if it is {found.poor:.2f} (the items count as "
         f"{found.effective:.0f} independent ones: labels on one prompt are assumed to correlate by "
         f"{WITHIN_PROMPTS:g})"
     )

@@ -64,9 +64,9 @@ class MetricWeights(Record):
             shown = " ".join(f"{weight:g}" for weight in weights)
             total = sum(weights)
             if not all(0 <= weight <= 1 for weight in weights):
-                raise InputError(f"{name} weights {shown}: each must lie between 0 and 1")
+                raise InputError(f"{name} weights {shown}: each must be between 0 and 1")
             if not math.isclose(total, 1, abs_tol=1e-9):
-                raise InputError(f"{name} weights {shown}: they sum to {total:g} and must sum to 1")
+                raise InputError(f"{name} weights {shown}: they must sum to 1, not {total:g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -305,14 +305,14 @@ def parse_number(text: str) -> float | None:
 def _number(name: str, value: Any) -> float:
     number = parse_number(value) if isinstance(value, str) else value
     if isinstance(number, bool) or not isinstance(number, int | float) or abs(number) > MAX_FLOAT:
-        raise InputError(f"{name} is {_quote(value)}; it must be a finite number")
+        raise InputError(f"{name} must be a finite number, not {_quote(value)}")
     return number
 
 
 def _share(name: str, value: Any) -> float:
     number = _number(name, value)
     if not 0 <= number <= 1:
-        raise InputError(f"{name} is {_quote(value)}; it must lie between 0 and 1")
+        raise InputError(f"{name} must be between 0 and 1, not {_quote(value)}")
     return number
 
 
@@ -321,7 +321,7 @@ def _flag(name: str, value: Any) -> bool:
         return bool(value)
     flag = WORDS_FOR_FLAGS.get(value.strip().lower()) if isinstance(value, str) else None
     if flag is None:
-        raise InputError(f"{name} is {_quote(value)}; it must be 0, 1, true or false")
+        raise InputError(f"{name} must be 0, 1, true or false, not {_quote(value)}")
     return flag
 
 
@@ -329,7 +329,7 @@ def _label(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > MAX_FLOAT:
-        raise InputError(f"{name} is {_quote(value)}; it must be a name or a number")
+        raise InputError(f"{name} must be a name or a number, not {_quote(value)}")
     return str(int(value)) if value == int(value) else str(value)
 
 

@@ -139,10 +139,10 @@ def test_every_cutoff_is_listed_for_the_guard_band() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"s1": 1.5}, "s1 is 1.5; it takes a number from -1 to 1"),
-        ({"d2": -0.1}, "d2 is -0.1; it takes a number from 0 to 2"),
-        ({"s2": float("nan")}, "s2 is nan"),
-        ({"window": 0}, "window is 0; it takes a number from 1 to inf"),
+        ({"s1": 1.5}, "s1 must be a number from -1 to 1, not 1.5"),
+        ({"d2": -0.1}, "d2 must be a number from 0 to 2, not -0.1"),
+        ({"s2": float("nan")}, "s2 must be a number from -1 to 1, not nan"),
+        ({"window": 0}, "window must be at least 1, not 0"),
         ({"drift": "loose"}, "unknown drift 'loose'; known: matched, both, either"),
     ],
 )

@@ -56,9 +56,9 @@ def test_loading_time_is_not_counted_as_latency(make_study):
         48 * 20 / 5 / 8 / 3600
     )
     assert describe_answer(answer) == (
-        "echo answers as tiny, after 18.5 s, then 0.5 calls per second, one at a time"
+        "echo answered as tiny in 18.5 s, then 0.5 calls per second, one at a time"
     )
-    assert describe_answer(FirstAnswer("p", None, 2, 0.0, again=1e-5)).endswith("after 0.0 s")
+    assert describe_answer(FirstAnswer("p", None, 2, 0.0, again=1e-5)).endswith("in 0.0 s")
 
 
 def test_more_prompts_are_advised_where_they_beat_more_repeats(make_study):

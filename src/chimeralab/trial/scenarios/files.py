@@ -291,7 +291,7 @@ def read_scenarios(path: Path) -> tuple[Scenario, ...]:
             raise LogError(str(path), str(error), line) from None
         found.append(scenario)
     if not found:
-        raise InputError(f"{path} has no scenarios; it takes a JSON object per line")
+        raise InputError(f"{path} has no scenarios; write one JSON object per line")
     return tuple(found)
 
 
@@ -314,14 +314,14 @@ def _scenario(row: Table, default_id: str) -> Scenario:
     _check_pairs(questions)
     identity = row.get("id", default_id)
     if not isinstance(identity, str) or not identity:
-        raise InputError(f"id is {format_value(identity)}; it takes a text")
+        raise InputError(f"id must be a text, not {format_value(identity)}")
     return Scenario(identity, str(row.get("kind", "own")), tuple(told.values()), questions)
 
 
 def _tables(row: Table, key: str) -> list[dict[str, Any]]:
     found = row.get(key) or []
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise InputError(f"{key} is {format_value(found)}; it takes a list of objects")
+        raise InputError(f"{key} must be a list of objects, not {format_value(found)}")
     return found
 
 
@@ -358,7 +358,7 @@ def _check(question: Question, place: str) -> None:
     if question.signal is not None and question.signal == question.truth:
         raise InputError(f"{place} signal is the truth; it must be a wrong answer")
     if question.weight is not None and not 0 <= question.weight <= 1:
-        raise InputError(f"{place} weight is {question.weight:g}; it must lie between 0 and 1")
+        raise InputError(f"{place} weight must be between 0 and 1, not {question.weight:g}")
     if question.frame is not None and question.pair is None:
         raise InputError(f"{place} has a frame but no pair; give both halves the same pair")
 

@@ -170,4 +170,4 @@ def check_limits(name: str, limits: dict[str, tuple[int, int, int]]) -> None:
     """Reject settings outside their limits, given as value, minimum and maximum."""
     for setting, (value, low, high) in limits.items():
         if not low <= value <= high:
-            raise InputError(f"{name}: {setting} is {value}; it takes {low} to {high}")
+            raise InputError(f"{name}: {setting} must be {low} to {high}, not {value}")

@@ -54,11 +54,11 @@ def test_halves_of_a_pair_lie_apart() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Ledger(people=2), "ledger: people is 2; it takes 3 to 30"),
-        (lambda: Ledger(people=3, recall=9), "ledger: recall is 9; it takes 0 to 8"),
-        (lambda: Beliefs(items=0), "beliefs: items is 0"),
-        (lambda: Consensus(items=0), "consensus: items is 0"),
-        (lambda: Framing(pairs=0), "framing: pairs is 0"),
+        (lambda: Ledger(people=2), "ledger: people must be 3 to 30, not 2"),
+        (lambda: Ledger(people=3, recall=9), "ledger: recall must be 0 to 8, not 9"),
+        (lambda: Beliefs(items=0), r"beliefs: items must be \d+ to \d+, not 0"),
+        (lambda: Consensus(items=0), r"consensus: items must be \d+ to \d+, not 0"),
+        (lambda: Framing(pairs=0), r"framing: pairs must be \d+ to \d+, not 0"),
     ],
 )
 def test_settings_outside_their_limits_are_rejected(make: Callable[[], object], words: str) -> None:
