@@ -180,7 +180,7 @@ def _choose_answer(text: str, item: Item, mark: str, repairs: list[str]) -> dict
         raise UnusableAnswer("two different answers")
     planted = (values for turn in item.texts for values, _ in _objects(turn))
     if any(_answer_key(values) == _answer_key(marked[-1]) for values in planted):
-        raise UnusableAnswer("the conversation contains the answer word for word")
+        raise UnusableAnswer("the trajectory contains the answer word for word")
     if text.strip() != found[0][1]:
         repairs.append("other text around the object")
     return marked[-1]

@@ -24,7 +24,7 @@ class Countdown:
     def is_busy(self) -> bool:
         return bool(self.live)
 
-    def take(self, ask: dict[str, Any]) -> dict[str, Any] | None:
+    def start(self, ask: dict[str, Any]) -> dict[str, Any] | None:
         if ask["steps"] > 100:
             return {"id": ask["id"], "failure": "overflow", "message": "too long"}
         self.live[ask["id"]] = 10 // (10 - ask["steps"])  # ten steps can't be counted down
