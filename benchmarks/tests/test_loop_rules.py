@@ -28,7 +28,7 @@ def test_a_rule_of_others_alarms_where_it_says(rule: Rule, texts: list[str], not
     assert not rule(talk([f"{n} is the number of this" for n in range(9)])).alarms
 
 
-def test_a_term_is_taken_out_and_put_back() -> None:
+def test_term_is_removed_and_restored() -> None:
     log = Log(
         talk(["Thanks so much!", "You're welcome, take care!", "Bye, lovely day!"] * 3), "", "", ()
     )

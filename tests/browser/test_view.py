@@ -203,7 +203,7 @@ async def test_message_looks_the_same_in_show_and_app(
     assert ours == await messages.evaluate_all(look)
 
 
-async def test_pictures_are_drawn(tab: Page, server: Server) -> None:
+async def test_charts_are_drawn(tab: Page, server: Server) -> None:
     await tab.goto(f"{server.origin}/logs/1")
     drawn = "[...document.images].filter(i => i.complete && i.naturalWidth > 100).length === 2"
     await tab.wait_for_function(drawn)

@@ -268,7 +268,7 @@ def test_rubric_is_shown_as_text_and_as_json(chimera: Callable[..., Any]) -> Non
     assert (values["state"], len(values["examples"])) == ("locked", 8)
 
 
-def test_own_rubric_is_locked_once(chimera: Callable[..., Any], tmp_path: Path) -> None:
+def test_custom_rubric_is_locked_once(chimera: Callable[..., Any], tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     text = BUILT_IN.read_text(encoding="utf-8")
     path.write_text(text.replace('state = "locked"', 'state = "calibrated"'), encoding="utf-8")

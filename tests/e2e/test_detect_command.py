@@ -61,7 +61,7 @@ VECTORS = [
 ]
 
 
-def test_published_vectors_through_the_command_line(chimera: Chimera, tmp_path: Path) -> None:
+def test_command_line_gives_the_published_verdicts(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", *(texts for texts, *_ in VECTORS))
     ran = chimera("detect", "--json", log)
     assert ran.code == 0
@@ -134,7 +134,7 @@ def test_equal_rates_have_no_interval(chimera: Chimera, tmp_path: Path) -> None:
     assert ran.out.splitlines()[-1].split()[-3:] == ["60.0", "%", "–"]
 
 
-def test_fail_on_collapse_is_for_ci(chimera: Chimera, tmp_path: Path) -> None:
+def test_fail_on_collapse_exits_with_1(chimera: Chimera, tmp_path: Path) -> None:
     assert chimera("detect", "--fail-on-collapse", write_log(tmp_path / "a", [A] * 6)).code == 1
     assert chimera("detect", "--fail-on-collapse", write_log(tmp_path / "b", UNRELATED)).code == 0
 

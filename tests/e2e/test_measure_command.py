@@ -118,7 +118,7 @@ def test_same_pair_names_in_two_arms_are_two_pairs(measure: Callable[..., Any]) 
     assert measure(rows, "--json").json["dfs"]["pairs"] == 10
 
 
-def test_grouping_by_a_column_that_is_not_there_is_rejected(measure: Callable[..., Any]) -> None:
+def test_grouping_by_a_missing_column_is_rejected(measure: Callable[..., Any]) -> None:
     ran = measure(RECALL, "--by", "arm")
     assert ran.code == 2
     assert "'arm'" in ran.err
@@ -291,7 +291,7 @@ def test_impossible_options_are_rejected(
     assert words in ran.err
 
 
-def test_file_that_is_not_there_is_named(measure: Callable[..., Any], tmp_path: Path) -> None:
+def test_missing_file_is_named(measure: Callable[..., Any], tmp_path: Path) -> None:
     ran = measure(tmp_path / "nowhere.jsonl")
     assert ran.code == 2
     assert "nowhere.jsonl" in ran.err

@@ -86,7 +86,7 @@ class Idle:
 FILES = {"plan.toml": PLAN, "own.py": OWN}
 
 
-def test_own_parts_run_and_are_on_record_under_their_own_names(
+def test_custom_parts_run_and_are_recorded_under_their_own_names(
     chimera: Chimera, make_study: MakeStudy
 ) -> None:
     folder = make_study(FILES).path

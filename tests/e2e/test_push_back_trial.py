@@ -57,7 +57,7 @@ def test_credulous_subject_flips_only_under_pressure(make_study, chimera):
     assert phases == [*["taught"] * 4, "held", *["tested"] * 3] * 3
 
 
-def test_set_that_is_not_there_is_named_and_nothing_is_written(make_study, chimera):
+def test_missing_set_is_named_and_nothing_is_written(make_study, chimera):
     study = make_study(push_back("nowhere"))
     ran = chimera("lock", study.path)
     assert ran.code == 2

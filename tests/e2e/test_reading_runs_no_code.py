@@ -181,7 +181,7 @@ def test_agents_are_code_of_the_study_too(
     assert not (study / "ran").exists()
 
 
-def test_verdicts_of_an_own_detector_are_listed_and_computed_again_when_allowed(
+def test_verdicts_of_a_custom_detector_are_listed_and_recomputed_when_allowed(
     finished: Callable[[str], Path], stranger: Chimera
 ) -> None:
     study = finished("Detector")
@@ -195,7 +195,7 @@ def test_verdicts_of_an_own_detector_are_listed_and_computed_again_when_allowed(
 
 
 @pytest.mark.parametrize("seam", ["Stressor", "Measure of a trial"])
-def test_what_own_parts_counted_in_a_trial_is_computed_again_when_allowed(
+def test_counts_of_custom_parts_in_a_trial_are_recomputed_when_allowed(
     seam: str, finished: Callable[[str], Path], stranger: Chimera
 ) -> None:
     study = finished(seam)
@@ -234,7 +234,7 @@ def test_compiled_copy_next_to_the_plan_is_not_run(
     assert ((study / "ran").exists(), (study / "own").exists()) == (False, True)
 
 
-def test_plan_that_drops_a_key_of_an_own_part_is_not_the_locked_one(
+def test_plan_that_drops_a_key_of_a_custom_part_is_not_the_locked_one(
     finished: Callable[[str], Path], stranger: Chimera
 ) -> None:
     study = finished("Detector")
@@ -246,7 +246,7 @@ def test_plan_that_drops_a_key_of_an_own_part_is_not_the_locked_one(
     ]
 
 
-def test_unjudged_study_with_an_own_detector_says_to_judge_it_first(
+def test_unjudged_study_with_a_custom_detector_says_to_judge_it_first(
     make_study: MakeStudy, stranger: Chimera
 ) -> None:
     study = make_study(evil("Detector"), steps=RUN).path
@@ -258,7 +258,7 @@ def test_unjudged_study_with_an_own_detector_says_to_judge_it_first(
     assert not (study / "ran").exists()
 
 
-def test_code_that_is_not_there_is_listed_as_unchecked(
+def test_missing_code_is_listed_as_unchecked(
     finished: Callable[[str], Path], stranger: Chimera
 ) -> None:
     study = finished("Detector")

@@ -52,7 +52,7 @@ def test_folder_gives_an_index_with_loops_first_and_a_page_for_each(
 
 
 @pytest.mark.weights
-def test_collapse_comes_after_loops_and_few_conversations_all_have_pictures(
+def test_collapse_comes_after_loops_and_few_conversations_all_have_charts(
     show: Callable[..., Any], tmp_path: Path
 ) -> None:
     logs = write_logs(tmp_path / "logs", {"calm": [*TOPICS, "Bees dance."], "stuck": [LOOP] * 6})
@@ -65,7 +65,7 @@ def test_collapse_comes_after_loops_and_few_conversations_all_have_pictures(
 
 
 @pytest.mark.weights
-def test_of_many_conversations_those_that_are_stuck_have_pictures(
+def test_of_many_conversations_those_that_loop_have_charts(
     show: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "MAX_ILLUSTRATED", 1)
@@ -78,7 +78,7 @@ def test_of_many_conversations_those_that_are_stuck_have_pictures(
     assert "only 1 of those that loop" in Path("conversations/index.html").read_text("utf-8")
 
 
-def test_conversations_of_one_name_have_a_page_each(
+def test_conversations_with_the_same_name_have_a_page_each(
     show: Callable[..., Any], tmp_path: Path
 ) -> None:
     logs = write_logs(tmp_path / "logs", {"run": TOPICS, "Run": TOPICS})

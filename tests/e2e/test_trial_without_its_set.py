@@ -100,7 +100,7 @@ def test_changed_plan_does_not_take_the_locked_scenarios(locked, old, new, said)
         _ = study.plan
 
 
-def test_set_that_is_there_but_changed_is_still_found(locked):
+def test_changed_set_is_found_if_it_is_present(locked):
     words = locked.path.parent / "set" / "corrections.txt"
     words.write_text(words.read_text().replace("Another", "A third"))
     found = [str(finding) for finding in verify_study(Study(locked.path)).findings]

@@ -66,7 +66,7 @@ def test_address_comes_first_and_leads_to_the_table() -> None:
     assert "Traceback" not in said
 
 
-def test_path_that_is_not_there_is_named() -> None:
+def test_missing_path_is_named() -> None:
     assert "nowhere: no such file or folder" in refused("nowhere")
 
 

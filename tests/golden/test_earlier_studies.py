@@ -69,7 +69,7 @@ def test_earlier_study_verifies_reports_and_exports(chimera, earlier, name):
     assert chained["records"] > 500
 
 
-def test_earlier_study_of_selfplay_gives_the_same_numbers(chimera, earlier):
+def test_earlier_selfplay_study_gives_the_same_numbers(chimera, earlier):
     study = earlier("selfplay")
     detected = chimera("detect", study)
     assert detected.code == 0

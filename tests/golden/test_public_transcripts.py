@@ -30,7 +30,7 @@ def selfchats() -> dict[str, Detection]:
         ("llm.gpt-4o_2025_04_23", []),
     ],
 )
-def test_published_verdicts(
+def test_public_chats_get_the_published_verdicts(
     selfchats: dict[str, Detection], chat: str, collapsed: list[int]
 ) -> None:
     assert list(selfchats[chat].collapsed) == collapsed

@@ -40,7 +40,7 @@ def framed_session() -> list[Trial]:
     ]  # fmt: skip
 
 
-def test_memory_coherence_of_the_worked_example() -> None:
+def test_worked_example_has_the_published_memory_coherence() -> None:
     metrics = measure(columns_of(recall_session()))
     mci = metrics.mci
     found = (mci.rf, mci.ci, mci.cb, mci.value, mci.ceiling)
@@ -48,12 +48,12 @@ def test_memory_coherence_of_the_worked_example() -> None:
     assert metrics.companions.cb_normalised == pytest.approx(0.5)
 
 
-def test_generalization_fidelity_of_the_worked_example() -> None:
+def test_worked_example_has_the_published_generalization_fidelity() -> None:
     gfq = measure(columns_of(novel_session())).gfq
     assert (gfq.ta, gfq.cta, gfq.value) == pytest.approx((0.6, 0.44, 0.536))
 
 
-def test_decision_frame_stability_of_the_worked_example() -> None:
+def test_worked_example_has_the_published_decision_frame_stability() -> None:
     metrics = measure(columns_of(framed_session()))
     dfs = metrics.dfs
     assert (dfs.fi, dfs.br, dfs.value) == pytest.approx((0.6, 0.9, 0.75))

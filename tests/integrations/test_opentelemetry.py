@@ -93,7 +93,7 @@ def test_an_error_inside_never_reaches_the_host(
     assert len([each for each in caplog.records if "the loop guard failed" in each.message]) == 1
 
 
-def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_turns_the_guard_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHIMERA_GUARD", "off")
     traced = Traced()
     run(traced, ["no rows"] * 8)

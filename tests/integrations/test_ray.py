@@ -301,7 +301,7 @@ def test_missing_cluster_is_an_error_and_a_local_one_is_started(logs: Path, tmp_
 
 
 @pytest.mark.parametrize("rows", [talks, lambda *args: as_turns(talks(*args))])
-def test_a_dataset_of_conversations_or_of_turns_gives_one_of_verdicts(
+def test_dataset_of_conversations_or_turns_becomes_one_of_verdicts(
     rows: Callable[..., Rows], tmp_path: Path
 ) -> None:
     one = one_process(write_lines(tmp_path / "a.jsonl", rows("a", 9)))

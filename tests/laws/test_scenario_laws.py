@@ -132,7 +132,7 @@ def _alone(question: Question) -> str:
 
 @quick
 @given(seeds)
-def test_both_frames_of_a_pair_tell_the_same_decision(seed: int) -> None:
+def test_both_frames_of_a_pair_describe_the_same_decision(seed: int) -> None:
     scenario = Framing().make(seed)
     halves: dict[str | None, dict[str | None, Question]] = {}
     for question in scenario.questions:

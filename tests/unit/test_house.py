@@ -106,7 +106,7 @@ def kind_questions() -> Iterator[bool]:
 
 
 @pytest.mark.parametrize("name", CEILINGS)
-def test_the_house_stays_below_its_ceiling(name: str) -> None:
+def test_code_size_stays_below_its_ceiling(name: str) -> None:
     assert measured()[name] <= CEILINGS[name]
 
 
@@ -117,7 +117,7 @@ def check_way(name: str, walk: Callable[[], Any]) -> None:
     assert len(way.records) <= records, sorted(way.records)
 
 
-def test_the_way_from_a_chat_line_to_a_row(chimera: Callable[..., Any], tmp_path: Path) -> None:
+def test_judging_a_chat_line_passes_few_files(chimera: Callable[..., Any], tmp_path: Path) -> None:
     talk = [{"role": "user", "content": "Plan a trip."}]
     for turn in range(8):
         said = f"Step {turn}: go on, and take the train number {turn}."
@@ -134,7 +134,7 @@ def test_the_way_from_a_chat_line_to_a_row(chimera: Callable[..., Any], tmp_path
         ("trial plan to page", TRIAL, ("check", "lock", "run", "report")),
     ],
 )
-def test_the_way_from_a_plan_to_its_page(
+def test_study_from_plan_to_page_passes_few_files(
     chimera: Callable[..., Any],
     make_study: MakeStudy,
     name: str,
@@ -150,7 +150,7 @@ def test_the_way_from_a_plan_to_its_page(
     check_way(name, walk)
 
 
-def test_the_way_to_a_conversation_in_the_app() -> None:
+def test_opening_a_conversation_in_the_app_passes_few_files() -> None:
     site = Site([str(ROOT.parents[1] / "examples")])
     site.start()
     site.scanner.wait()

@@ -19,7 +19,7 @@ def test_commas_semicolons_and_tabs_separate_alike(tmp_path: Path, separator: st
 
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
-def test_what_is_written_is_read_again(tmp_path: Path, ending: str) -> None:
+def test_written_table_is_read_back_unchanged(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"table{ending}"
     with open_table(path, {"item": str, "label": str}) as write:
         for row in ROWS:
@@ -27,7 +27,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, ending: str) -> None:
     assert [cells for _, cells in read_rows(path, ("item", "label"))] == ROWS
 
 
-def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
+def test_line_numbers_are_those_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text('item,label\n"two\nlines",1\n\nb,0\n')
     assert list(read_rows(path)) == [

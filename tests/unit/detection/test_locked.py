@@ -45,7 +45,7 @@ def with_repeat(first: int, last: int) -> list[int]:
         pytest.param(UNRELATED, [], id="unrelated"),
     ],
 )
-def test_published_vectors(turns: list[int], expected: list[int]) -> None:
+def test_published_vectors_collapse_as_published(turns: list[int], expected: list[int]) -> None:
     assert collapsed(turns) == expected
 
 

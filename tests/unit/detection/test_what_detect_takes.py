@@ -168,7 +168,7 @@ def test_without_pandas_the_extra_is_named() -> None:
     assert 'pip install "chimera-lab[pandas]"' in ran.stdout
 
 
-def test_frames_are_never_imported_by_the_package() -> None:
+def test_package_never_imports_a_dataframe_library() -> None:
     code = (
         "import sys, chimeralab; chimeralab.detect(['a'] * 6, detector=None)\n"
         "print({'pandas', 'polars', 'pyarrow'} & set(sys.modules))"

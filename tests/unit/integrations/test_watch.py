@@ -95,7 +95,9 @@ def test_settings_are_per_tool() -> None:
 
 
 @pytest.mark.parametrize("word", ["off", "0", " OFF ", "false"])
-def test_one_switch_turns_it_off(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+def test_environment_variable_turns_every_guard_off(
+    monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
     assert set(actions(Watch(enabled=False), [step()] * 6)) == {None}
     watch = Watch()
     monkeypatch.setenv("CHIMERA_GUARD", word)

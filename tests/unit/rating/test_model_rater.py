@@ -107,7 +107,7 @@ def test_encoded_turns_are_one_line_that_decodes_to_the_texts(item: Item) -> Non
 
 
 @given(hostile)
-def test_the_trajectory_can_not_change_the_structure_of_the_prompt(item: Item) -> None:
+def test_trajectory_cannot_change_the_structure_of_the_prompt(item: Item) -> None:
     mark = new_mark(item)
     system, user = build_prompt(item, RUBRIC, mark)
     lines = user.content.splitlines()

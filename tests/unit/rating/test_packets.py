@@ -209,7 +209,7 @@ def test_a_folder_that_is_not_empty_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_packet_of_one_or_of_odd_text_can_be_made(tmp_path: Path) -> None:
+def test_packet_can_have_one_item_or_odd_text(tmp_path: Path) -> None:
     key = export_packet(tmp_path / "p", [Item("x", ("\ud800 \x00",))], RUBRIC, **PLAN)
     assert len(key.entries) == 1
 

@@ -51,7 +51,7 @@ def test_locked_rubric_with_one_changed_byte_is_rejected(locked: Path) -> None:
     assert "was changed after it was locked" in refusal(locked)
 
 
-def test_locked_rubric_can_not_become_a_draft_again(locked: Path) -> None:
+def test_locked_rubric_cannot_become_a_draft_again(locked: Path) -> None:
     edited(locked, 'state = "locked"', 'state = "draft"')
     assert "was changed after it was locked" in refusal(locked)
 
@@ -80,7 +80,7 @@ def test_calibrated_rubric_can_be_locked_once(calibrated: Path) -> None:
         lock_rubric(calibrated)
 
 
-def test_draft_can_not_be_locked(calibrated: Path) -> None:
+def test_draft_cannot_be_locked(calibrated: Path) -> None:
     edited(calibrated, 'state = "calibrated"', 'state = "draft"')
     before = calibrated.read_bytes()
     with pytest.raises(InputError, match="is draft"):

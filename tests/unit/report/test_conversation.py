@@ -114,7 +114,7 @@ def test_every_link_leads_somewhere_on_the_page() -> None:
     assert len(found.ids) == len(set(found.ids))
 
 
-def test_pictures_have_a_text_in_their_place() -> None:
+def test_charts_have_a_text_alternative() -> None:
     labels = re.findall(r'role="img" aria-label="([^"]+)"', looping().html)
     assert len(labels) == 3
     assert "Turns at or above the threshold: s1 (0.92) 5, s2 (0.90) 4." in labels[0]
@@ -149,7 +149,7 @@ def test_short_talk_has_no_verdict_and_says_why() -> None:
 
 
 @pytest.mark.parametrize("texts", [[], ["Hello?"]])
-def test_talk_without_pairs_has_no_pictures(texts: list[str]) -> None:
+def test_conversation_without_pairs_has_no_charts(texts: list[str]) -> None:
     found = page(*texts)
     assert "svg" not in found.tags
     assert "nothing to compare" in found.words

@@ -83,7 +83,7 @@ def test_impossible_match_is_rejected(make_runs, match, message) -> None:
         compare(make_runs(rows()), other, QUICK, match=match)
 
 
-def test_two_conditions_can_not_match_one(make_runs) -> None:
+def test_two_conditions_cannot_match_one(make_runs) -> None:
     with pytest.raises(InputError, match="two conditions of test would be matched with 'A'"):
         compare(make_runs(rows()), make_runs(rows()), QUICK, match={"A": "B"})
 

@@ -130,7 +130,7 @@ def test_contrasts_are_those_of_the_primary_estimand_or_every_pair() -> None:
     assert primary_contrasts(Outcomes(), ("c", "b", "a")) == every_pair
 
 
-def test_no_conversations_is_an_error() -> None:
+def test_grid_without_conversations_is_an_error() -> None:
     with pytest.raises(InputError, match="no conversation"):
         curve([])
 

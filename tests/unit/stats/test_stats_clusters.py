@@ -85,7 +85,7 @@ def test_clusters_without_repeats_have_no_intraclass_correlation():
     assert result.se_ratio == pytest.approx(1)
 
 
-def test_no_rows_are_rejected():
+def test_empty_table_is_rejected():
     with pytest.raises(InputError, match="no row"):
         cluster_mean([], [])
 

@@ -83,7 +83,7 @@ def test_prevalence_must_be_a_share(prevalence):
         items_for_kappa(0.9, 0.8, prevalence)
 
 
-def test_kappa_must_lie_above_the_threshold():
+def test_kappa_must_be_above_the_threshold():
     with pytest.raises(InputError, match="above the threshold"):
         items_for_kappa(0.8, 0.8, 0.5)
 

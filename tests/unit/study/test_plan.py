@@ -160,7 +160,7 @@ def test_a_plan_knows_the_file_of_the_code_that_it_names(make_study):
     }
 
 
-def test_two_studies_may_have_files_of_one_name(make_study):
+def test_two_studies_may_have_files_of_the_same_name(make_study):
     one, two = make_study(SCRIPTED, name="one"), make_study(SCRIPTED, name="two")
     kinds = [type(study.plan.models["echo"].part.settings) for study in (one, two)]
     assert kinds[0] is not kinds[1]

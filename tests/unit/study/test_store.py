@@ -219,7 +219,7 @@ def test_a_disk_that_may_not_hold_the_study_is_refused_beforehand(make_study, mo
 
 
 @pytest.mark.parametrize("name", [".running", "study.db"])
-def test_a_file_that_can_not_be_written_is_named_beforehand(name, make_study):
+def test_unwritable_file_is_named_beforehand(name, make_study):
     study = make_study(SCRIPTED)
     (study.path / name).mkdir()
     with pytest.raises(InputError, match="can't be written"):

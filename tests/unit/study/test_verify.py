@@ -75,7 +75,7 @@ def test_the_last_turn_of_an_unfinished_conversation_is_missed(done):
     assert "solo/p1/1: turn 6 is recorded, but no longer in the store: deleted" in findings(done)
 
 
-def test_a_turn_by_another_than_the_planned_speaker_is_found(done):
+def test_turn_by_an_unplanned_speaker_is_found(done):
     with done.archive() as archive:
         turns = list(archive.turns("solo/p1/1"))
     forged = TurnRecord(6, "echo-1", "echo", turns[5]["text"], "stop")

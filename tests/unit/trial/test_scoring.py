@@ -141,7 +141,7 @@ def test_quantities_are_read_from_words_and_digits(
     assert list(quantities(text)) == expected
 
 
-def test_as_many_of_something_else_is_another_number() -> None:
+def test_numbers_are_compared_with_what_they_count() -> None:
     assert numbers_differ("12 cows and 3 horses", "3 cows and 12 horses")
     assert not numbers_differ("12 cows and 3 horses", "3 horses and 12 cows")
 

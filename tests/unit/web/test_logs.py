@@ -113,7 +113,7 @@ def test_examples_work_out_of_the_box(owner: TestClient, site: Site) -> None:
     assert owner.get("/logs/11").status_code == 404
 
 
-def test_pictures_of_a_conversation_are_svg(owner: TestClient) -> None:
+def test_charts_of_a_conversation_are_svg(owner: TestClient) -> None:
     for name in ("timeline", "timeline-narrow", "heat-map"):
         answer = owner.get(f"/logs/7/{name}.svg")
         assert answer.headers["content-type"] == "image/svg+xml"
@@ -124,7 +124,7 @@ def test_pictures_of_a_conversation_are_svg(owner: TestClient) -> None:
 @pytest.mark.parametrize(
     "odd", ["page=-1", "page=x", "page=99999999999999", "sort=id;drop", "where==", "kind=%00"]
 )
-def test_odd_addresses_are_answered(owner: TestClient, odd: str) -> None:
+def test_invalid_query_parameters_are_ignored(owner: TestClient, odd: str) -> None:
     assert owner.get(f"/logs?{odd}").status_code == 200
 
 

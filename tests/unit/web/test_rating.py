@@ -188,7 +188,7 @@ def test_exports_omit_sealed_labels_and_include_adjudicated_ones(safety, owner):
     assert targets == {item: "true" if item in agreed else "false" for item in said}
 
 
-def test_there_are_no_other_exports(owner):
+def test_unknown_export_is_not_found(owner):
     for name in ("turns", "invitations", "..%2fplan", "study.db"):
         assert owner.get(f"/study/1/export/{name}.csv").status_code == 404
 

@@ -119,7 +119,7 @@ def test_svg_carries_no_decimals_below_a_pixel_no_links_and_no_scripts() -> None
     assert tags <= {"svg", "g", "rect", "path", "text", "line"}
 
 
-def test_png_is_a_picture_with_two_dots_per_pixel() -> None:
+def test_png_has_two_dots_per_pixel() -> None:
     figure = draw("f", "", lambda width: timeline(LINES, 6, NONE, width=width))
     assert figure.png[:8] == b"\x89PNG\r\n\x1a\n"
     width = float(ET.fromstring(str(figure.wide)).get("width", ""))

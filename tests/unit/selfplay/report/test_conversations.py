@@ -62,7 +62,7 @@ def message(position: int) -> ShownMessage:
 
 @settings(max_examples=50)
 @given(st.integers(1, 40), st.integers(0, 40))
-def test_the_parts_of_a_transcript_are_all_of_it_in_order(turns: int, onset: int) -> None:
+def test_parts_of_a_transcript_cover_it_in_order(turns: int, onset: int) -> None:
     collapsed = tuple(range(onset, turns + 1)) if 0 < onset <= turns else ()
     messages = [message(n) for n in range(1, turns + 1)]
     found = list(parts(messages, detection("a", turns, collapsed)))
