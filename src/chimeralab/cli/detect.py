@@ -62,7 +62,7 @@ NOT_ON_RAY = (
 @click.command()
 @with_options(*LOG_OPTIONS)
 @click.option(
-    "--json", "json", is_flag=True, help="Print one JSON object per conversation and line."
+    "--json", "json", is_flag=True, help="Print one JSON object per conversation, each on a line."
 )
 @click.option("--trace", is_flag=True, help="Include the detector's values for every turn.")
 @click.option(

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chimeralab.cli.terminal import new_table, out, sanitize, say
-from chimeralab.core.numbers import NONE, between, number, p_value
+from chimeralab.core.numbers import NONE, between, number, p_value, percent
 from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.report.page import render_sentence
 from chimeralab.report.table import UNITS
@@ -218,7 +218,9 @@ def _print_arms(subject: "SubjectResult") -> None:
     for arm in subject.arms:
         shares = arm.delivered
         if shares:
-            doses = {n: "unknown" if dose is None else f"{dose:.0%}" for n, dose in shares.items()}
+            doses = {
+                n: "unknown" if dose is None else percent(dose, 0) for n, dose in shares.items()
+            }
             table.add_row(_foldable(short(arm.arm)), *(doses.get(name, "") for name in stressors))
     out.print(table)
 

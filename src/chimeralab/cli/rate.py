@@ -145,7 +145,10 @@ def rate() -> None:
     "first two.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per conversation and line."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object per conversation, each on a line.",
 )
 @with_options(RATER_OPTION, ONLY_OPTION, CODE_OPTION)
 def run(**options: Any) -> None:

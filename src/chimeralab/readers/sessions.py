@@ -73,7 +73,7 @@ class ClaudeCode(Reader):
     name = "claude-code"
     keys = frozenset({"type"})
     recognised = "lines with a type, and a uuid or sessionId"
-    turns = "the lines of one message.id, in the order of their parents; side chains apart"
+    turns = "the lines of one message.id, in the order of their parents; side chains are separate"
     left_out = "summaries, snapshots, system lines, thoughts, branches that were rewound"
     whole = False
 

@@ -168,7 +168,7 @@ def _find_root(
     elif chain is not None and (record := chain.at(head)):
         at, after = record.id, f"the head after record {record.id:,} ({record.place})"
     if at is None:
-        problem = f"{head} was never a root hash of this study: it has been rewritten since"
+        problem = f"{head} was never a root hash of this study, or the study was rewritten since"
         found.findings += (Finding("root hash", problem),)
         return None
     sentence = f"{head} is {after}; {plural(records - at, 'record')} followed"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from chimeralab.core.numbers import percent
 from chimeralab.core.records import Record
 from chimeralab.stats.effects import ContrastSpec, Effect, Family, deduplicate_effects, short
 from chimeralab.trial.columns import columns_of
@@ -111,7 +112,8 @@ def _check_floor(rows: Rows, control: str) -> Check:
     share = sum(bool(row.correct) for row in answers) / len(answers)
     chance = _chance(answers)
     message = (
-        f"the control is right in {share:.0%} of its answers; guessing would give {chance:.0%}"
+        f"the control is right in {percent(share, 0)} of its answers; "
+        f"guessing would give {percent(chance, 0)}"
     )
     return Check("floor", control, share, share - chance >= MIN_MARGIN, message)
 
@@ -135,11 +137,11 @@ def _check_readable(rows: Rows, name: str) -> Iterator[Check]:
     if share is None:
         yield Check("readable", name, None, False, "there is no complete session")
         return
-    message = f"{share:.0%} of the answers can't be read"
+    message = f"{percent(share, 0)} of the answers can't be read"
     yield Check("readable", name, share, share <= MAX_UNREAD, message)
     aside = unread_probes(rows).share
     if aside is not None:
-        message = f"{aside:.0%} of the replies to probes can't be read"
+        message = f"{percent(aside, 0)} of the replies to probes can't be read"
         yield Check("readable aside", name, aside, aside <= MAX_UNREAD or None, message)
 
 
@@ -148,7 +150,7 @@ def _check_arrivals(rows: Rows, name: str, arm: Arm) -> Iterator[Check]:
     for _, part in sorted(arm.stressors.items()):
         for check in part.checks:
             share = _dose(check, rows)
-            message = f"{check.said} in {share or 0:.0%} of the trials"
+            message = f"{check.said} in {percent(share or 0, 0)} of the trials"
             # A dose of 0 leaves no trace, as it should.
             yield Check(check.title, name, share, bool(share) or arm.dose == 0, message)
             if check.signal is not None:
@@ -175,7 +177,8 @@ def _check_doses(rows: Mapping[str, Rows], name: str, arms: Mapping[str, Arm]) -
         for check in part.checks:
             dose, usual = (_dose(check, rows[each]) or 0.0 for each in (name, alone))
             message = (
-                f"{check.said} in {dose:.0%} of the trials, and in {usual:.0%} without the others"
+                f"{check.said} in {percent(dose, 0)} of the trials, "
+                f"and in {percent(usual, 0)} without the others"
             )
             yield Check(f"{stressor} delivered", name, dose, dose >= MIN_DOSE * usual, message)
 
@@ -190,7 +193,7 @@ def _check_noticed(signal: str, rows: Rows, name: str) -> Check:
     share = noticed / len(asked)
     message = (
         f"the false {signal} was noticed in {noticed} of {len(asked)} cases asked; "
-        f"guessing would give {chance:.0%}"
+        f"guessing would give {percent(chance, 0)}"
     )
     return Check(title, name, share, share - chance >= MIN_MARGIN, message)
 
@@ -205,7 +208,7 @@ def _check_removal(keeps: Callable[[TrialRow], bool | None], rows: Rows, name: s
     chance = sum(1 / each if each else 0.0 for each in options) / len(options)
     message = (
         f"{known} of {n} facts that were taken away are still known; "
-        f"guessing would give {chance:.0%}"
+        f"guessing would give {percent(chance, 0)}"
     )
     if known / n - chance < STILL_KNOWN * (1 - chance):
         return Check(GONE, name, known / n, True, message)

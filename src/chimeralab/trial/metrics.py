@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import plural
 from chimeralab.core.records import Record
 from chimeralab.stats.arrays import Floats, Integers, optional, ratios
 from chimeralab.stats.calibration import calibration_rows
@@ -364,17 +365,17 @@ def _anomalies(columns: TrialColumns) -> Iterator[str]:
     counts = {}
     if columns.trial is not None:
         same = (np.diff(columns.session) == 0) & (np.diff(columns.trial) == 0)
-        counts["has the number of another trial of its session"] = same
+        counts["the number of another trial in the same session"] = same
     if columns.bias is not None and columns.frame is not None:
         disagree = np.abs(columns.bias - columns.frame) == 1
-        counts["has a frame that disagrees with bias (FI uses frame, BR uses bias)"] = disagree
+        counts["a frame that disagrees with bias (FI uses frame, BR uses bias)"] = disagree
     if columns.pair is not None:
         frame = np.full(len(columns), np.nan) if columns.frame is None else columns.frame
-        counts["has a pair but no frame, and is not paired"] = (columns.pair >= 0) & np.isnan(frame)
+        counts["a pair but no frame, and so no partner"] = (columns.pair >= 0) & np.isnan(frame)
     for what, flags in counts.items():
         count = int(np.count_nonzero(flags))
         if count:
-            yield f"{'1 trial' if count == 1 else f'each of {count:,} trials'} {what}"
+            yield f"{plural(count, 'trial')} {'has' if count == 1 else 'have'} {what}"
 
 
 def _uneven(metric: str, numbers: Sums) -> Iterator[str]:

@@ -109,7 +109,7 @@ def test_feedback_that_was_never_given_makes_an_arm_uninformative():
     found = analysed(phantom(STEADY), ARMS | {"idle": Arm({"infallibility": Infallibility(0)})})
     assert check(found, "feedback given", "idle").passed is False
     assert check(found, "feedback noticed", "idle").passed is None
-    assert "feedback stands in 0%" in " ".join(found.reasons)
+    assert "feedback stands in 0\xa0%" in " ".join(found.reasons)
 
 
 def test_dose_of_zero_passes_its_checks():
