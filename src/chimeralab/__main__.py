@@ -7,7 +7,7 @@ SET_UP = {"--install", "--uninstall", "--help", "-h"}
 
 
 def main() -> None:
-    """Run a command. An agent waits for its hook at every step, so that one skips the CLI."""
+    """Run a command. An agent waits for its hook at every step, so the hook skips the CLI."""
     if sys.argv[1:3] == HOOK and not SET_UP & set(sys.argv) and not sys.stdin.isatty():
         from chimeralab.integrations import claude_code  # noqa: PLC0415 - start-up time
 

@@ -97,7 +97,7 @@ def _recreate(study: Study, *, quick: bool) -> CheckResult:
             write_report(study, folder=again / "report")
             what, aside = f"{what}, the report and its numbers", "figures, apart from their hashes"
         names = [name for name in hashes_of(again) if not name.startswith(FIGURES)]
-        wrong = [name for name in names if not _alike(study.path / name, again / name)]
+        wrong = [name for name in names if not _same_content(study.path / name, again / name)]
     if SOFTWARE in wrong:
         # The page lists software versions, which differ here.
         what, aside = f"{what} except its page", f"the page of the report and its {aside}"
@@ -106,7 +106,7 @@ def _recreate(study: Study, *, quick: bool) -> CheckResult:
     return CheckResult(tuple(findings), (f"{what}, rebuilt from the records",), (aside,))
 
 
-def _alike(stored: Path, again: Path) -> bool:
+def _same_content(stored: Path, again: Path) -> bool:
     """Whether two files have the same content, up to rounding errors of decimals."""
     if not stored.is_file():
         return True  # reported by the manifest

@@ -72,7 +72,7 @@ class SuggestingGroup(click.Group):
 
 
 class ReaderGone(Exception):
-    """A broken pipe, in disguise: click would exit with 1 on the original error."""
+    """A broken pipe, under another type, since click exits with 1 on the original error."""
 
 
 @contextmanager

@@ -144,7 +144,7 @@ class TrialMonitor:
             self._due = now + max(SECONDS_BETWEEN_TABLES, SHARE_OF_TIME * (now - started))
         return self._table
 
-    def outdate(self) -> None:
+    def invalidate(self) -> None:
         """Force the next table to be recomputed, as at the end of a run."""
         self._due = 0.0
 
@@ -261,7 +261,7 @@ def show_live(progress: RunProgress) -> Iterator[Subscriber]:
         try:
             yield progress.add
         finally:
-            progress.trials.outdate()  # the last display stays, so it must be complete
+            progress.trials.invalidate()  # the last display stays, so it must be complete
 
 
 @contextmanager

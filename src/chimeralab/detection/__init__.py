@@ -1,1 +1,1 @@
-"""From conversations to verdicts: what a detector is, the two that are ours, and the guard."""
+"""From conversations to verdicts: the interface of detectors, the built-in ones, and the guard."""

@@ -117,7 +117,7 @@ def is_courteous(word: str) -> bool:
 
 
 def score_courtesy(text: str, words: Sequence[str]) -> float:
-    """How far a short message is nothing but courtesy, from 0 to 1; emoji alone are.
+    """How far a short message is nothing but courtesy, from 0 to 1; emoji alone count.
 
     >>> score_courtesy("Take care!", ["take", "care"])
     1.0

@@ -1,7 +1,7 @@
 """The loop detector: whether a conversation loops, since when, and what repeats.
 
 Each message gives evidence from 0 to 1 that it repeats earlier ones (`evidence`), and each tool
-call that it brings nothing new (`calls`). A CUSUM (Page 1954) adds up the evidence less what a
+call that it brings nothing new (`calls`). A CUSUM (Page 1954) adds up the evidence minus what a
 healthy message may have, and marks a stretch as a loop: four identical messages are one, a single
 coincidence is not. Courtesy, paraphrase, each speaker and tool calls have sums of their own.
 """
@@ -108,7 +108,7 @@ def resolve_loops(detector: Detector | None) -> Loops:
 
 
 class Cusum:
-    """A sum of evidence less the drift, on from a threshold until it falls to half of it.
+    """A sum of evidence minus drift; it is on from a threshold until it falls to half of that.
 
     A loop began where the sum left zero, at the earlier message that this one repeats.
     """

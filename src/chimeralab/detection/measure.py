@@ -28,7 +28,7 @@ _NOT_TRUNCATED = np.empty(0, dtype=bool)
 
 
 def lag_similarities(vectors: Vectors, lags: int) -> Floats:
-    """Cosines of each row with the rows 1..lags before it, as (rows, lags); NaN where none is.
+    """Cosines of each row with the rows 1..lags before it, as (rows, lags); NaN if there is none.
 
     >>> lag_similarities(np.eye(2, dtype=np.float32)[[0, 1, 0]], 2).tolist()
     [[nan, nan], [0.0, nan], [0.0, 1.0]]
@@ -64,7 +64,7 @@ class GuardBand:
         self.largest_error = 0.0
 
     def similarities(self, turns: Sequence[Turn], vectors: Vectors, least: int = 0) -> Floats:
-        """Similarities at as many lags as there are speakers, but at least at `least`."""
+        """Similarities at one lag per speaker, and at no fewer than `least` lags."""
         lags = max(MIN_LAGS, least, min(len({turn.speaker for turn in turns}), MAX_LAGS))
         table = lag_similarities(vectors, lags)
         self.recompute([turn.text for turn in turns], table)

@@ -49,7 +49,7 @@ class Encoder(Protocol):
     """Turns texts into vectors whose cosines measure similarity.
 
     A subclass has to define ``encode`` only. ``margin`` is the largest error of a similarity
-    against ``encode_exactly``; similarities that near to a threshold are computed again.
+    against ``encode_exactly``; similarities that close to a threshold are recomputed.
     """
 
     model: str = "an encoder without a name"

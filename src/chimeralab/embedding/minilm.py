@@ -96,7 +96,7 @@ def _head(text: str, size: int) -> str:
 
 
 def group_by_length(texts: Sequence[Sequence[int]], limit: int) -> list[list[int]]:
-    """Group texts of similar length, up to `limit` pieces a group; gives their indices.
+    """Group texts of similar length, up to `limit` pieces per group; returns their indices.
 
     >>> group_by_length([[1] * 5, [1] * 9, [1] * 3, [1] * 8], limit=16)
     [[1], [3, 0, 2]]

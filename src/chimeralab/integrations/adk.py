@@ -18,7 +18,9 @@ class LoopGuard:
 
     def __call__(self, callback_context: Any, llm_request: Any) -> Any:
         contents = llm_request.contents
-        found = self._watch.follow(_plain(part, c.role) for c in contents for part in c.parts or ())
+        found = self._watch.follow(
+            _to_message(part, c.role) for c in contents for part in c.parts or ()
+        )
         if found is None:
             return None
         content = Content(role="user", parts=[Part(text=found.message)])
@@ -28,7 +30,7 @@ class LoopGuard:
         return None
 
 
-def _plain(part: Any, role: str) -> Message:
+def _to_message(part: Any, role: str) -> Message:
     if call := part.function_call:
         return {
             "role": "assistant",

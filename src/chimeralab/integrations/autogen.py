@@ -22,14 +22,14 @@ class LoopGuard(UnboundedChatCompletionContext):
 
     async def get_messages(self) -> list[LLMMessage]:
         messages: list[LLMMessage] = await super().get_messages()
-        found = self._watch.follow(each for said in messages for each in _plain(said))
+        found = self._watch.follow(each for said in messages for each in _to_messages(said))
         if found:
             found.raise_stop()
             messages.append(UserMessage(content=found.message, source="guard"))
         return messages
 
 
-def _plain(message: Any) -> list[Message]:
+def _to_messages(message: Any) -> list[Message]:
     role = {"UserMessage": "user", "AssistantMessage": "assistant"}.get(message.type, "system")
     if isinstance(message.content, str):
         return [{"role": role, "content": message.content}]

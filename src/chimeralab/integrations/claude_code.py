@@ -31,7 +31,7 @@ Event = Mapping[str, Any]
 class ClaudeCodeHook:
     """Replies to hook events with context for Claude, or a stop.
 
-    Claude Code writes its transcript some tenths of a second late, after quick tools have finished.
+    Claude Code writes its transcript a few tenths of a second late, when quick tools have finished.
     So a call and its result are taken from their event, and kept until they are in the transcript.
     """
 

@@ -35,7 +35,7 @@ class LoopGuard(AgentMiddleware):
         return self._check(state)
 
     def _check(self, state: Any) -> dict[str, Any] | None:
-        found = self._watch.follow(_plain(message) for message in state["messages"])
+        found = self._watch.follow(_to_message(message) for message in state["messages"])
         if found is None:
             return None
         if found.action == "nudge":
@@ -43,7 +43,7 @@ class LoopGuard(AgentMiddleware):
         return {"messages": [AIMessage(found.message)], "jump_to": "end"}
 
 
-def _plain(message: BaseMessage) -> dict[str, Any]:
+def _to_message(message: BaseMessage) -> dict[str, Any]:
     plain: dict[str, Any] = convert_to_openai_messages(message)
     failed = getattr(message, "status", None) == "error"
     return {**plain, "error": True} if failed else plain

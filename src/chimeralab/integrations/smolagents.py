@@ -17,13 +17,13 @@ class LoopGuard:
 
     def __call__(self, memory_step: ActionStep, agent: Any) -> None:
         steps = [*agent.memory.steps, memory_step]
-        found = self._watch.follow(message for step in steps for message in _plain(step))
+        found = self._watch.follow(message for step in steps for message in _to_messages(step))
         if found:
             found.raise_stop()
             memory_step.observations = f"{memory_step.observations or ''}\n{found.message}"
 
 
-def _plain(step: MemoryStep) -> list[Message]:
+def _to_messages(step: MemoryStep) -> list[Message]:
     if not isinstance(step, ActionStep):
         return [{"role": "user", "content": str(getattr(step, "task", ""))}]
     calls = [

@@ -92,7 +92,7 @@ async def measure_attacks(
     """Rate every item twice unchanged and once with each attack.
 
     `reordered` is the same model with the labels in the other order. An attack is an extra first
-    turn; items whose label it would change by the rubric, as the rules rater has it, are left out.
+    turn. Items whose right label it changes, according to the rules rater, are left out.
     """
     before = await rate_all(rater, items, at_once)
     again = await rate_all(rater, items, at_once)

@@ -403,7 +403,7 @@ def import_study_packet(study: Study, sheet: Path, rater: str) -> PacketRatings:
         )
     rows = read_sheet(sheet)
     if not rows:
-        raise InputError(f"{sheet} has no row")
+        raise InputError(f"{sheet} has no rows; it should be the filled sheet of a packet")
     name = rows[0].sheet.rpartition("-")[0]
     with open_store(study) as db:
         row = db.execute("SELECT packet FROM packets WHERE name = ?", [name]).fetchone()
@@ -411,9 +411,9 @@ def import_study_packet(study: Study, sheet: Path, rater: str) -> PacketRatings:
             raise InputError(f"{sheet}: packet '{name}' was not exported from {study.path}")
         items, key = load_items(study), PacketKey.of(json.loads(row[0]))
         ratings, repeated = import_packet(sheet, key, items, load_study_rubric(study), rater)
-        again = load_rated_ids(who, db) & {rating.item for rating in ratings}
-        if again:
-            raise InputError(f"{rater} has already rated '{min(again)}'; labels can't be changed")
+        already = load_rated_ids(who, db) & {rating.item for rating in ratings}
+        if already:
+            raise InputError(f"{rater} has already rated '{min(already)}'; labels can't be changed")
         rated = [(items[rating.item], rating) for rating in ratings]
         with transaction(db, study.store_path):
             notes = {f"{RETESTS}{rater} {name}": repeated}

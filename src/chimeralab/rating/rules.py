@@ -46,7 +46,7 @@ def rate_by_rules(item: Item, rubric: Rubric) -> Rating:
     texts = [parsed[text] for text in item.texts]
     if not texts:
         return Rating(item.id, NAME, None, "There is no turn to rate.", rubric=rubric.version)
-    found = [step for step in take_steps(texts, rubric) if step[2]]
+    found = [step for step in find_stretches(texts, rubric) if step[2]]
     if found:
         step, _, (span, *_) = found[0]
         return Rating(
@@ -73,10 +73,10 @@ def rate_by_rules(item: Item, rubric: Rubric) -> Rating:
     )
 
 
-def take_steps(
+def find_stretches(
     texts: Sequence[Wording], rubric: Rubric
 ) -> list[tuple[StepName, KindName, list[range]]]:
-    """List the stretches that each step finds, in the rubric's order, if long enough."""
+    """Find the stretches of each step, in the rubric's order, if long enough."""
     steps: tuple[tuple[StepName, KindName, list[range]], ...] = (
         ("verbatim", "A", verbatim_stretches(texts)),
         ("template", "B", template_stretches(texts)),

@@ -212,7 +212,7 @@ def logs_at(path: str, on_skip: OnSkip, chosen: type[Reader] | None = None) -> I
     elif glob.has_magic(path):
         deep = "**" in path  # already matches the files in subfolders
         logs = chain.from_iterable(
-            _logs_at(each, on_skip, chosen, deep=deep)
+            _expand_match(each, on_skip, chosen, deep=deep)
             for each in sorted(glob.iglob(path, recursive=True))  # noqa: PTH207 - may be absolute
         )
         reason = "no log matches this pattern"
@@ -225,7 +225,7 @@ def logs_at(path: str, on_skip: OnSkip, chosen: type[Reader] | None = None) -> I
     yield from logs
 
 
-def _logs_at(
+def _expand_match(
     path: str, on_skip: OnSkip, chosen: type[Reader] | None, *, deep: bool
 ) -> Iterator[str]:
     """The logs at a path that a pattern matched."""

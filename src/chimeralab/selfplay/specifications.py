@@ -300,7 +300,7 @@ def specification_curve(
         # The same outcomes and turns at risk give the same estimate.
         key = (int(outcomes[column]), detector.first_turn_at_risk)
         if key not in answers:
-            answers[key] = _ask(found.table(detector), weights, settings, estimand)
+            answers[key] = _estimate_under(found.table(detector), weights, settings, estimand)
         specifications.append(Specification(detector, cells, detector == plain, *answers[key]))
     declared = next(each.estimate for each in specifications if each.declared)
     known = [each.estimate for each in specifications if each.estimate is not None]
@@ -326,7 +326,7 @@ def specification_curve(
     )
 
 
-def _ask(
+def _estimate_under(
     runs: Runs | None, weights: Weights, settings: Settings, estimand: Estimand | None
 ) -> tuple[Any, ...]:
     """Runs, estimate, interval, p and reason under one detector."""

@@ -1,1 +1,1 @@
-"""The sandbox: scenarios put to a subject as trials, and what its answers are worth."""
+"""Trials: scenarios put to a subject, with and without stressors, and scores of its answers."""

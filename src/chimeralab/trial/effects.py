@@ -337,7 +337,7 @@ def estimate_effects(
 
 
 def skip_effect(spec: ContrastSpec, measure: str, failed: Mapping[str, str]) -> Effect:
-    """An effect left empty_effect because one of its arms failed its checks."""
+    """An effect left empty because one of its arms failed its checks."""
     arm = next(name for name in spec.weights if name in failed)
     return empty_effect(spec, TRIAL, measure, f"not informative: {arm}: {failed[arm]}")
 

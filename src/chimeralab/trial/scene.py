@@ -62,7 +62,7 @@ class Exchange(Record):
 class Injection(Record):
     """One manipulation: the text that was said or removed, and its replacement if altered.
 
-    A countermeasure is recorded under its own name, and only says.
+    A countermeasure is recorded under its own name, and only adds text.
     """
 
     stressor: str

@@ -1,6 +1,6 @@
 """Follow a study by polling its store, no matter which process runs it.
 
-The only state is the store's, so a restarted server shows the same. The chain table tells what was
+The only state is the store's, so a restarted server shows the same. The chain table says what was
 written since the last poll.
 """
 

@@ -50,7 +50,7 @@ def open_study(path: str, allow_code: bool) -> "Study":
     return Study(path, allow_code)
 
 
-def cast(names: Collection[str]) -> dict[str, Model]:
+def assign_models(names: Collection[str]) -> dict[str, Model]:
     """Map the models of a plan to Inspect's: by role, or the evaluated model for a single one.
 
     One model in place of several would be a different condition, so then each needs a role.

@@ -7,7 +7,7 @@ from chimeralab.integrations.inspect.scorers import CitedFinding, find_collapse,
 
 @scanner(messages="all")
 def loops() -> Scanner[Transcript]:
-    """Whether a conversation loops, by words and tool calls; no model is called."""
+    """Find loops by words and tool calls; no model is called."""
 
     async def scan(transcript: Transcript) -> Result:
         return _result(find_loops(transcript.messages, transcript.transcript_id))

@@ -14,7 +14,7 @@ from chimeralab.core.parts import choose
 from chimeralab.integrations.inspect.guard import UNGUARDED
 from chimeralab.integrations.inspect.samples import (
     as_prerequisite,
-    cast,
+    assign_models,
     converse_in_sample,
     open_study,
 )
@@ -58,7 +58,7 @@ def self_play(
             name: InspectModel(model, send_seed=False, send_sampling=False)
             for name, model in cast_as.items()
         }
-        await converse_in_sample(talk, models, on_turn=_into(state, talk))
+        await converse_in_sample(talk, models, on_turn=_turn_writer(state, talk))
         return state
 
     return solve
@@ -130,18 +130,18 @@ def study_self_play(study: str, allow_code: bool = False) -> Solver:
         names = dict.fromkeys(speaker.model for speaker in talk.speakers)
         if talk.countermeasure is not None:
             names |= dict.fromkeys(models_of(talk.countermeasure))
-        models = {name: InspectModel(model) for name, model in cast(names).items()}
+        models = {name: InspectModel(model) for name, model in assign_models(names).items()}
         wait = opened.plan.run.retry_wait
         await converse_in_sample(
-            talk, models, watch=watch, on_turn=_into(state, talk), retry_wait=wait
+            talk, models, watch=watch, on_turn=_turn_writer(state, talk), retry_wait=wait
         )
         return state
 
     return solve
 
 
-def _into(state: TaskState, talk: "Talk") -> "Callable[[MemoryJournal], None]":
-    """Write each turn into the sample: the seed as the user's, the rest as the assistant's."""
+def _turn_writer(state: TaskState, talk: "Talk") -> "Callable[[MemoryJournal], None]":
+    """Return a function that adds turns to the sample as the assistant's; the seed is the user's."""
     state.messages = [
         ChatMessageUser(content=talk.prompt.text, metadata={METADATA_KEY: {"seed": True}})
     ]

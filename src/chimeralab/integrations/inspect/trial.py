@@ -27,7 +27,7 @@ from chimeralab.core.parts import choose
 from chimeralab.integrations.inspect.guard import UNGUARDED
 from chimeralab.integrations.inspect.samples import (
     as_prerequisite,
-    cast,
+    assign_models,
     converse_in_sample,
     open_study,
 )
@@ -117,7 +117,7 @@ def arm_mean() -> Metric:
 
 @metric(name="stderr")
 def arm_stderr() -> Metric:
-    """Sessions on one scenario are not independent of each other."""
+    """Standard error by arm, clustered by scenario: its sessions are not independent."""
     return grouped(stderr(cluster="scenario"), "arm", all=False)
 
 
@@ -177,7 +177,7 @@ async def _subject_of(study: "Study", talk: "Talk") -> "AsyncIterator[dict[str, 
         study.plan.models[name].part.settings, tuple(SUBJECTS.values())
     )
     if not as_it_is:  # neither an agent nor a phantom: use a model of Inspect
-        yield {name: InspectModel(model) for name, model in cast([name]).items()}
+        yield {name: InspectModel(model) for name, model in assign_models([name]).items()}
         return
     alone = replace(study.plan, models={name: study.plan.models[name]})
     async with open_models(alone, study.path) as models:

@@ -230,7 +230,7 @@ def design_table(plan: TrialPlan) -> Table:
                 {key: value for key, value in settings if (stressor, key) in varied}
             )
             named.append(f"{stressor} ({own})" if own else stressor)
-        stress = ("neutral text in the place of " if arm.sham else "") + ", ".join(named)
+        stress = ("neutral text in place of " if arm.sham else "") + ", ".join(named)
         cell = SHAM if arm.sham else arm.cell
         rows.append([name, cell, stress or "none", arm.against or "none"])
     keys = ("arm", "cell", "stressors", "countermeasure")

@@ -53,7 +53,7 @@ class FileSet(Record):
         return replace(self, path=str(folder / self.path))
 
     def load(self) -> tuple[Sequence[Scenario], str]:
-        """All scenarios of the set, and how many of what they are."""
+        """Load all scenarios of the set; also returns their number in words."""
         raise NotImplementedError
 
     def read(self, number: int | None = None) -> tuple[Scenario, ...]:
