@@ -44,7 +44,7 @@ def verify_bundle(study: Study, *, quick: bool = False, expect: str | None = Non
         # Without the code of the study, as when the bundle was made.
         again = _recreate(Study(study.path), quick=quick)
     except InputError as error:
-        problem = Finding("the report", f"it can't be made again: {error}")
+        problem = Finding("the report", f"it can't be recreated: {error}")
         again = CheckResult((problem,))
     named = {each.place for each in changed}
     derived = (each for each in again.findings if each.place not in named)

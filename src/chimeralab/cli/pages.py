@@ -167,7 +167,7 @@ def print_study_status(path: Path) -> None:
     click.echo(sanitize(f"{about.name}: {about.question}" if about.question else about.name))
     click.echo(f"locked, sha256 {lock.sha256}" if lock else "not locked: exploratory")
     if not study.store_path.exists():
-        click.echo(f"{len(study.talks):,} conversations planned; to start, `chimera run {path}`")
+        click.echo(f"{len(study.talks):,} conversations planned; start with `chimera run {path}`")
         return
     with study.archive() as archive:
         out.print(summarize_flow(flow(archive), list(study.plan.conditions)))

@@ -122,5 +122,5 @@ def gate_entries(figures: Mapping[str, Any]) -> Iterator[Entry]:
         what, estimate = f"{name} of the gate's raters", (figures[name], figures[interval])
         yield from estimate_entries((name, "gate"), what, estimate, partial(number, digits=2))
     agreement = figures["agreement"]
-    what = "share of items with the same label of the gate's raters"
+    what = "share of items that the gate's raters label the same"
     yield ("agreement", "gate"), agreement, percent(agreement), what

@@ -276,7 +276,7 @@ def _note_imbalance(runs: Runs) -> Iterator[str]:
     if odd:
         (condition, seed), n = min(odd.items())
         yield (
-            f"unbalanced: {len(odd)} of {len(sizes)} cells have other than {usual} runs "
+            f"unbalanced: {len(odd)} of {len(sizes)} cells do not have {usual} runs "
             f"({condition} x {seed} has {n}); means weigh every run equally, "
             "differences every prompt"
         )
@@ -288,4 +288,4 @@ def _note_imbalance(runs: Runs) -> Iterator[str]:
         yield f"not every prompt was run under every condition: {parts} of {len(every)}"
     alone = [name for name, own in prompts.items() if len(own) == 1]
     if alone:
-        yield f"one seed prompt only under {', '.join(alone)}: nothing is known about other prompts"
+        yield f"only one seed prompt under {', '.join(alone)}: nothing is known about other prompts"

@@ -258,7 +258,7 @@ def estimate_contrast(
     units = int(found.df) + 1
     why: dict[str, str] = {}
     if units < 2:
-        alone = f"one {words.unit} alone tells nothing about the spread between {words.unit}s"
+        alone = f"one {words.unit} alone says nothing about the spread between {words.unit}s"
         why = dict.fromkeys((*TESTED, "se_ratio"), alone)
     elif found.p is None:
         same = f"the difference is the same in every {words.unit}"

@@ -204,7 +204,7 @@ def _assemble(table: Table2x2, intervals: Mapping[str, Any], n_total: int, n_val
 
 def _reason(name: str, table: Table2x2) -> str:
     if table.n == 0:
-        return "no item carries a label of both raters"
+        return "no item has labels from both raters"
     if name == "positive_agreement":
         return "neither rater gave a 1"
     if name == "negative_agreement":

@@ -218,7 +218,7 @@ def logrank(runs: Durations, groups: Column) -> LogRank:
     _, at_risk, events = life_table(runs, code)
     chi2 = optional(float(_chi_squares(at_risk[None], events[None])[0]))
     if chi2 is None:
-        return LogRank(None, df, None, "no event came while several groups were at risk")
+        return LogRank(None, df, None, "no event occurred while several groups were at risk")
     return LogRank(chi2, df, float(special.chdtrc(df, chi2)))
 
 

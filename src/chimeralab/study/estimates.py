@@ -20,7 +20,7 @@ T = TypeVar("T")
 FILE = "estimates.json"
 CHANGED = (
     f"{FILE} no longer matches the study (its records, plan, code or version), "
-    "so the estimates are computed again"
+    "so the estimates are recomputed"
 )
 # Everything that an analysis may read of the records, without timestamps.
 RECORDS = (

@@ -156,7 +156,7 @@ class Trial(Kind):
                 )
         if not plan.own.declared:
             yield (
-                "no [[outcomes.primary]]: all effects on what stressors are aimed at are primary; "
+                "no [[outcomes.primary]]: all effects on the targets of stressors are primary; "
                 "declare the outcomes of interest, and `check` estimates their power"
             )
         if not plan.own.answering.constrained:

@@ -42,7 +42,7 @@ def test_excluded_items_are_counted() -> None:
 
 def test_raters_without_a_common_item_have_undefined_agreement() -> None:
     table = LabelTable(("a", "b"), {"x": (1, None), "y": (None, 1)})
-    assert "no item carries a label of both raters" in " ".join(explain(audit(table).overall))
+    assert "no item has labels from both raters" in " ".join(explain(audit(table).overall))
 
 
 def test_weights_undo_a_balanced_sample() -> None:

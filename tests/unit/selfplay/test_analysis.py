@@ -90,7 +90,7 @@ def test_one_seed_alone_has_no_interval(make_runs) -> None:
     assert found.conditions["A"].cluster_ci is None
     assert found.contrasts[0].interval is None
     assert found.contrasts[0].bootstrap is None
-    assert any("one seed prompt only under A, B" in note for note in found.notes)
+    assert any("only one seed prompt under A, B" in note for note in found.notes)
 
 
 def test_unbalanced_cells_are_named(make_runs) -> None:

@@ -42,7 +42,7 @@ def test_reason_is_given_in_the_words_of_the_study(words, unit) -> None:
     assert (found.estimate, found.units, found.p) == (0.5, 2, None)
     assert found.reason == f"the difference is the same in every {unit}"
     one = estimate_contrast(cells_of([1.0, 0.5], [CROWD, SHAM], "uu"), ASKED, words, "accuracy")
-    assert one.reason == f"one {unit} alone tells nothing about the spread between {unit}s"
+    assert one.reason == f"one {unit} alone says nothing about the spread between {unit}s"
 
 
 def test_json_has_the_names_that_each_kind_of_study_always_had() -> None:

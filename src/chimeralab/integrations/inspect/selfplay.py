@@ -141,7 +141,7 @@ def study_self_play(study: str, allow_code: bool = False) -> Solver:
 
 
 def _turn_writer(state: TaskState, talk: "Talk") -> "Callable[[MemoryJournal], None]":
-    """Return a function that adds turns to the sample as the assistant's; the seed is the user's."""
+    """Return a function that adds turns to a sample as the assistant's; the seed is the user's."""
     state.messages = [
         ChatMessageUser(content=talk.prompt.text, metadata={METADATA_KEY: {"seed": True}})
     ]

@@ -33,13 +33,13 @@ def write_validation_set(
     for name, times in Counter(name for name, _, _ in found).items():
         if times > 1:
             raise InputError(
-                f"{times} samples in {logs} are called {name!r}, so its label may be of any of "
-                "them; name the one log that was rated"
+                f"{times} samples in {logs} are called {name!r}, so its label could belong to "
+                "any of them; name the one log that was rated"
             )
     nameless = next((name for name, uuid, _ in found if uuid is None), None)
     if nameless is not None:
         raise InputError(
-            f"sample {nameless!r} has no uuid, by which Scout knows it; "
+            f"sample {nameless!r} has no uuid, which Scout needs to find it; "
             "convert the log with `inspect log convert`"
         )
     write_targets(Path(out), {str(uuid): label for _, uuid, label in found})
