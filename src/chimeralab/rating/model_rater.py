@@ -153,8 +153,8 @@ def read_answer(text: str, item: Item, mark: str, rubric: Rubric) -> tuple[Ratin
     """Parse a model's answer and list the repairs that it took, or raise `UnusableAnswer`."""
     repairs: list[str] = []
     values = _choose_answer(text, item, mark, repairs)
-    label = _label(values.get("label"), repairs)
-    turns = _turns(values.get("turns"), item, repairs)
+    label = _parse_label(values.get("label"), repairs)
+    turns = _parse_turns(values.get("turns"), item, repairs)
     reason = values.get("reason")
     if not isinstance(reason, str) or not reason.strip():
         raise UnusableAnswer("no reason is given")
@@ -204,7 +204,7 @@ def _objects(text: str) -> Iterator[tuple[dict[str, Any], str]]:
         at = text.find("{", end)
 
 
-def _label(value: Any, repairs: list[str]) -> Label:
+def _parse_label(value: Any, repairs: list[str]) -> Label:
     if isinstance(value, int) and not isinstance(value, bool) and value in (0, 1):
         return 1 if value else 0
     if isinstance(value, bool) or value in ("0", "1", 0.0, 1.0):
@@ -213,7 +213,7 @@ def _label(value: Any, repairs: list[str]) -> Label:
     raise UnusableAnswer("the label is neither 0 nor 1")
 
 
-def _turns(value: Any, item: Item, repairs: list[str]) -> tuple[int, ...]:
+def _parse_turns(value: Any, item: Item, repairs: list[str]) -> tuple[int, ...]:
     if value is not None and not isinstance(value, list):
         raise UnusableAnswer("turns is not a list")
     numbers: list[int] = []

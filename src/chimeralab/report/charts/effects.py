@@ -241,24 +241,26 @@ def _panels(
     words: list[Row] = []
     for index, panel in panels.items():
         middle = sum(panel) / 2
-        words.append(_word(middle, 8, index, "bold", "center"))
-        words.append(_word(middle, 23, truncate(indices[index], across + GAP), "faint", "center"))
+        words.append(_text_row(middle, 8, index, "bold", "center"))
+        words.append(
+            _text_row(middle, 23, truncate(indices[index], across + GAP), "faint", "center")
+        )
     placed: list[Placed] = []
     top: float = TITLE
     for subject, rows, note in groups:
-        words.append(_word(0, top + HEADING / 2, truncate(subject, NAMES, bold=True), "bold"))
+        words.append(_text_row(0, top + HEADING / 2, truncate(subject, NAMES, bold=True), "bold"))
         if note:
-            words.append(_word(NAMES, top + HEADING / 2, note, "faint"))
+            words.append(_text_row(NAMES, top + HEADING / 2, note, "faint"))
         top += HEADING
         for name, cells in rows.items():
             level = top + CELL - 8
             # The second side of a comparison goes below the first.
             first, _, second = name.partition(" − ")
             above = level - 7 if second else level
-            words.append(_word(INDENT, above, truncate(first, NAMES - INDENT), "plain"))
+            words.append(_text_row(INDENT, above, truncate(first, NAMES - INDENT), "plain"))
             if second:
                 under = truncate(f"− {second}", NAMES - INDENT)
-                words.append(_word(INDENT, level + 7, under, "faint"))
+                words.append(_text_row(INDENT, level + 7, under, "faint"))
             placed += [(panel, level, cells.get(index)) for index, panel in panels.items()]
             top += CELL
         top += 6
@@ -276,24 +278,24 @@ def _lines(
     placed: list[Placed] = []
     top: float = 0
     for subject, rows, note in groups:
-        words.append(_word(0, top + HEADING / 2, truncate(subject, width, bold=True), "bold"))
+        words.append(_text_row(0, top + HEADING / 2, truncate(subject, width, bold=True), "bold"))
         top += HEADING
         if note:
-            words.append(_word(0, top + NAME / 2, truncate(note, width), "faint"))
+            words.append(_text_row(0, top + NAME / 2, truncate(note, width), "faint"))
             top += NAME
         for name, cells in rows.items():
-            words.append(_word(0, top + NAME / 2, truncate(name, width), "plain"))
+            words.append(_text_row(0, top + NAME / 2, truncate(name, width), "plain"))
             top += NAME
             for index in indices:
                 level = top + CELL - 8
-                words.append(_word(0, level, index, "faint"))
+                words.append(_text_row(0, level, index, "faint"))
                 placed.append((panel, level, cells.get(index)))
                 top += CELL
             top += 6
     return _draw(placed, words, reach, (HEADING, top), width)
 
 
-def _word(x: float, y: float, text: str, look: str, align: str = "left") -> Row:
+def _text_row(x: float, y: float, text: str, look: str, align: str = "left") -> Row:
     return {"x": x, "y": y, "text": text, "look": look, "align": align}
 
 
@@ -325,7 +327,7 @@ def _draw(
             x_of = _at(value, panel, reach)
             rules[value == 0].append({"x": x_of, "y": span[0], "end": span[1]})
             sign = number(value, 1, sign=True) if value else "0"
-            scale.append(_word(x_of, span[1] + 11, sign, "faint", "center"))
+            scale.append(_text_row(x_of, span[1] + 11, sign, "faint", "center"))
     for at_0, look in ((False, {"color": GRID}), (True, {"color": INK, "strokeDash": [4, 3]})):
         drawn = alt.Chart(data(rules[at_0])).mark_rule(aria=False, **look)
         layers.append(drawn.encode(x=x, y=y, y2=alt.Y2("end:Q")))
@@ -334,7 +336,7 @@ def _draw(
         cells = [each for each in shown if each[2].found == found]
         layers += _marks(cells, reach, x, y, found=found)
     numbers = [
-        _word(
+        _text_row(
             # Keep the number inside its panel.
             min(max(_at(cell.estimate, panel, reach), panel[0] + 16), panel[1] - 16),
             level - 13,
@@ -345,7 +347,7 @@ def _draw(
         for panel, level, cell in shown
     ]
     nothing = [
-        _word(sum(panel) / 2, level, "–", "faint", "center")
+        _text_row(sum(panel) / 2, level, "–", "faint", "center")
         for panel, level, cell in placed
         if not cell
     ]
