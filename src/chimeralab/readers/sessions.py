@@ -146,12 +146,12 @@ def _threads(links: list[SessionLine], known: Container[str | None]) -> Iterator
     for line in links:
         by_message[line.message or line.uuid].append(line)
     messages = list(by_message.values())
-    home: dict[str | None, int]
-    home = {line.uuid: n for n, message in enumerate(messages) for line in message}
+    index: dict[str | None, int]
+    index = {line.uuid: n for n, message in enumerate(messages) for line in message}
     parents: list[int | None] = []
     for n, message in enumerate(messages):
-        homes = (home.get(line.parent) for line in message)
-        parent = next((at for at in homes if at not in (None, n)), None)
+        indices = (index.get(line.parent) for line in message)
+        parent = next((at for at in indices if at not in (None, n)), None)
         if parent is None and not message[0].begins and message[0].parent not in known:
             # The parent is missing: fall back to the order of the file.
             parent = n - 1 if n else None

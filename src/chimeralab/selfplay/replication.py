@@ -162,13 +162,13 @@ def compare(
     settings = settings_for(merged, outcomes)
     here, there = ({name: f"{name} [{label}]" for name in shared} for label in labels)
 
-    def ask(measure: Measure, contrasts: Sequence[Halves]) -> tuple[Effect, ...]:
+    def compare_halves(measure: Measure, contrasts: Sequence[Halves]) -> tuple[Effect, ...]:
         if paired:
             return compare_family(merged, measure, list(map(_whole, contrasts)), settings)
         return separate_family(merged, measure, contrasts, settings)
 
     halves = [({here[name]: 1.0}, {there[name]: -1.0}) for name in shared]
-    by_measure = {measure: ask(measure, halves) for measure in MEASURES}
+    by_measure = {measure: compare_halves(measure, halves) for measure in MEASURES}
     return Replication(
         a=a.source,
         b=b.source,
@@ -178,7 +178,7 @@ def compare(
             name: {measure: found[place] for measure, found in by_measure.items()}
             for place, name in enumerate(shared)
         },
-        pairs=tuple(_changes(merged, here, there, ask, settings)),
+        pairs=tuple(_changes(merged, here, there, compare_halves, settings)),
         order_a=tuple(shared),
         order_b=tuple(name for name in rank_conditions(b, b.collapsed / b.turns) if name in shared),
         only_in_a=tuple(name for name in a.conditions if name not in shared),
@@ -191,7 +191,7 @@ def _changes(
     merged: Runs,
     here: Mapping[str, str],
     there: Mapping[str, str],
-    ask: Callable[[Measure, Sequence[Halves]], tuple[Effect, ...]],
+    compare_halves: Callable[[Measure, Sequence[Halves]], tuple[Effect, ...]],
     settings: Settings,
 ) -> Iterator[Change]:
     """Compare each pair of conditions in both tables."""
@@ -200,12 +200,12 @@ def _changes(
         [{names[one]: 1.0, names[two]: -1.0} for one, two in pairs] for names in (here, there)
     )
     flipped = [{name: -weight for name, weight in weights.items()} for weights in in_b]
-    moved = ask("share", list(zip(in_a, flipped, strict=True)))
+    changes = compare_halves("share", list(zip(in_a, flipped, strict=True)))
     each_a, each_b = (
         compare_family(merged, "share", list(map(ContrastSpec, side)), settings)
         for side in (in_a, in_b)
     )
-    for pair, one, two, change in zip(pairs, each_a, each_b, moved, strict=True):
+    for pair, one, two, change in zip(pairs, each_a, each_b, changes, strict=True):
         same = None
         if one.estimate and two.estimate:
             same = (one.estimate > 0) == (two.estimate > 0)

@@ -306,6 +306,7 @@ def is_perfect(table: Table2x2) -> bool:
 
 
 def _boundary(rejected: Callable[[float], bool], outside: float, inside: float) -> float:
+    """The value between `outside` and `inside` where rejection ends, by bisection."""
     for _ in range(60):
         middle = (outside + inside) / 2
         if rejected(middle):

@@ -211,7 +211,11 @@ def measure(
         clusters=clusters,
         weights=weights,
         resamples=resamples,
-        notes=(*_anomalies(columns), *_uneven("mci", means), *_uneven("gfq", means)),
+        notes=(
+            *_anomalies(columns),
+            *_note_uneven_parts("mci", means),
+            *_note_uneven_parts("gfq", means),
+        ),
     )
 
 
@@ -378,15 +382,15 @@ def _anomalies(columns: TrialColumns) -> Iterator[str]:
             yield f"{plural(count, 'trial')} {'has' if count == 1 else 'have'} {what}"
 
 
-def _uneven(metric: str, numbers: Sums) -> Iterator[str]:
-    """A note if parts average other sessions than their metric, so that they don't add up to it."""
+def _note_uneven_parts(metric: str, numbers: Sums) -> Iterator[str]:
+    """Note parts that average other sessions than their metric, and so don't add up to it."""
     whole = _count_defined(numbers[metric])
     counts = {part: _count_defined(numbers[f"{metric}.{part}"]) for part in PARTS[metric]}
     if whole and all(counts.values()) and {whole} != set(counts.values()):
-        parted = ", ".join(f"{name.upper()} of {count:,}" for name, count in counts.items())
+        sizes = ", ".join(f"{name.upper()} of {count:,}" for name, count in counts.items())
         yield (
             f"{metric.upper()} is the mean of the {whole:,} sessions with all its parts, "
-            f"and its parts are means of those that define each: {parted}"
+            f"and its parts are means of those that define each: {sizes}"
         )
 
 
