@@ -76,13 +76,13 @@ class Kernel:
         def fill(place: int) -> None:
             threads = cores() if place >= len(groups) - cores() else 1
             group = groups[place]
-            vectors[group] = self.together([texts[index] for index in group], threads)
+            vectors[group] = self.run_job([texts[index] for index in group], threads)
 
         on_all_cores(fill, range(len(groups)))
         return vectors
 
-    def together(self, texts: Sequence[Sequence[int]], threads: int) -> NDArray[np.float32]:
-        """The vectors of one job; it does not wait for busy threads."""
+    def run_job(self, texts: Sequence[Sequence[int]], threads: int) -> NDArray[np.float32]:
+        """Compute the vectors of one job, without waiting for busy threads."""
         vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
         ids = np.concatenate([np.asarray(text, dtype=np.int32) for text in texts])
         starts = np.cumsum([0, *map(len, texts)], dtype=np.int32)
@@ -120,7 +120,7 @@ class Kernel:
                 expected = stored["vectors"]
         except (OSError, EOFError, ValueError, KeyError, BadZipFile) as error:
             raise KernelUnusable(f"{STORED_VECTORS} can't be read ({error})") from error
-        off = np.linalg.norm(self.together(texts, 1) - expected, axis=1).max()
+        off = np.linalg.norm(self.run_job(texts, 1) - expected, axis=1).max()
         if not off < MAX_DISTANCE:
             raise KernelUnusable(f"its vectors differ from the stored ones by {off:.2g}")
 

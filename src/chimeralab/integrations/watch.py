@@ -103,7 +103,7 @@ class Watch:
 
     def update(self, message: Message, key: str = "") -> GuardAction | None:
         """Judge the next message of a conversation."""
-        return self._safely(lambda: self._judge(key, key, [message], before=0))
+        return self._run_safely(lambda: self._judge(key, key, [message], before=0))
 
     def follow(self, messages: Iterable[Message], key: str = "") -> GuardAction | None:
         """Judge the new messages of a conversation, given as a whole.
@@ -124,7 +124,7 @@ class Watch:
             old = names[0] if known is None else names[known]
             return self._judge(old, names[-1], listed[before:], before)
 
-        return self._safely(judge_new)
+        return self._run_safely(judge_new)
 
     def _judge(
         self, old: str | int, new: str | int, messages: Iterable[Message], before: int
@@ -139,7 +139,7 @@ class Watch:
         known[new] = conversation
         return found
 
-    def _safely(self, act: Callable[[], GuardAction | None]) -> GuardAction | None:
+    def _run_safely(self, act: Callable[[], GuardAction | None]) -> GuardAction | None:
         if self.enabled:
             with self._lock, self.contain_errors():
                 return act()

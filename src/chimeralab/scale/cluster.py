@@ -38,7 +38,7 @@ def cluster(address: str | None) -> Iterator[None]:
         host, _, port = address.removeprefix("ray://").rpartition(":")
         if port.isdecimal():
             socket.create_connection((host, int(port)), timeout=10).close()
-        with _quiet():
+        with _silence_ray():
             ray.init(
                 address=address,
                 include_dashboard=False,
@@ -56,7 +56,7 @@ def cluster(address: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silence_ray() -> Iterator[None]:
     """Silence messages that Ray's core writes to file descriptor 2; errors are still raised."""
     kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:

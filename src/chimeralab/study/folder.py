@@ -65,11 +65,11 @@ class Study:
     @cached_property
     def plan(self) -> Plan:
         try:
-            return read_plan(self.plan_path, self._beside())
+            return read_plan(self.plan_path, self._new_loader())
         except MissingSourceError as gone:
             return self._plan_as_locked(gone)
 
-    def _beside(self) -> PartLoader:
+    def _new_loader(self) -> PartLoader:
         return PartLoader(self.path, self.consent, lambda: self.resolved_plan or {})
 
     @property
@@ -90,7 +90,7 @@ class Study:
         lock, resolved = self.lock, self.resolved_plan
         if resolved is None:
             raise gone
-        plan = read_plan(self.plan_path, self._beside(), resolved)
+        plan = read_plan(self.plan_path, self._new_loader(), resolved)
         # Reading accepts any version; `check_lock` does not.
         if lock is not None and not plan.code:
             refuse_changes({**resolved, "chimeralab": __version__}, plan)

@@ -107,7 +107,7 @@ class LogIndex:
         return found
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """Group writes into one transaction."""
         self._db.execute("BEGIN")
         yield
@@ -342,7 +342,7 @@ class LogScanner:
         models = sorted({turn.model for turn in trajectory.turns if turn.model})
         if models:
             fields.setdefault("model", "+".join(models))
-        with self.index.writing():
+        with self.index.transaction():
             self.index.insert(self.read, trajectory, fields)
             self._judge(self.read, trajectory, detection)
         for name, value in fields.items():
@@ -362,7 +362,7 @@ class LogScanner:
                 return
             with ENCODING:
                 judged = list(judge.judge(trajectory for _, trajectory, _ in group))
-            with self.index.writing():
+            with self.index.transaction():
                 for (n, trajectory, words), (_, new) in zip(group, judged, strict=True):
                     self._judge(n, trajectory, _with_loops(new, words))
                     self.judged += 1

@@ -171,7 +171,7 @@ async def talk_events(request: Request) -> Response:
     )
 
 
-def runnable(request: Request) -> StudyWatch:
+def get_runnable_study(request: Request) -> StudyWatch:
     """Get the study of a request, if the server may run it."""
     if not request.app.state.site.allow_run:
         raise HTTPException(403, "to run studies from here, start the server with --allow-run")
@@ -180,7 +180,7 @@ def runnable(request: Request) -> StudyWatch:
 
 def start(request: Request) -> Response:
     """Start the run as a child process of the server."""
-    watch = runnable(request)
+    watch = get_runnable_study(request)
     if watch.run_state()[0]:
         raise HTTPException(409, "the study is already running")
     watch.child.start()
@@ -189,7 +189,7 @@ def start(request: Request) -> Response:
 
 def pause(request: Request) -> Response:
     """Pause the run that was started here."""
-    watch = runnable(request)
+    watch = get_runnable_study(request)
     watch.child.pause()
     return RedirectResponse(f"/study/{watch.number}", 303)
 

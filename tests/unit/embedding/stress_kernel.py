@@ -45,7 +45,7 @@ def main() -> None:
             call(kernel, random.Random(f"{seed}.{number}"))
     else:
         for hostile in hostile_models(tensors, np.random.default_rng(1)):
-            Unchecked(hostile, library, PLAIN).together([[101, 2_000, 30_521, 0, 7, 9, 102]], 1)
+            Unchecked(hostile, library, PLAIN).run_job([[101, 2_000, 30_521, 0, 7, 9, 102]], 1)
     print("done")
 
 
@@ -54,9 +54,9 @@ def work_on(kernel: Kernel, lengths: Sequence[int], threads: Sequence[int]) -> N
     rng = random.Random(1)
     texts = [rng.choices(range(30_522), k=length) for length in lengths]
     for number in threads:
-        kernel.together(texts, number)
+        kernel.run_job(texts, number)
         for text in texts:
-            kernel.together([text], number)
+            kernel.run_job([text], number)
 
 
 def call(kernel: Kernel, rng: random.Random) -> None:

@@ -29,9 +29,9 @@ texts_of_pieces = st.lists(
 def test_vector_depends_on_its_text_alone(
     kernel: Kernel, texts: list[list[int]], rng: random.Random, threads: int
 ) -> None:
-    alone = [kernel.together([text], 1)[0] for text in texts]
+    alone = [kernel.run_job([text], 1)[0] for text in texts]
     order = rng.sample(range(len(texts)), len(texts))
-    together = kernel.together([texts[index] for index in order], threads)
+    together = kernel.run_job([texts[index] for index in order], threads)
     for place, index in enumerate(order):
         np.testing.assert_array_equal(together[place], alone[index])
 
@@ -40,7 +40,7 @@ def test_batched_vectors_equal_single_ones(kernel: Kernel) -> None:
     rng = random.Random(1)
     texts = [rng.choices(range(VOCABULARY), k=rng.randint(1, 256)) for _ in range(12)]
     for text, row in zip(texts, kernel(texts), strict=True):
-        np.testing.assert_array_equal(row, kernel.together([text], 3)[0])
+        np.testing.assert_array_equal(row, kernel.run_job([text], 3)[0])
 
 
 def test_vectors_are_near_the_exact_ones(kernel: Kernel, tensors: Tensors) -> None:
@@ -60,18 +60,18 @@ def test_every_kernel_gives_the_same_bits(library: Path, tensors: Tensors, kerne
 def test_concurrent_callers_all_get_their_vectors(kernel: Kernel) -> None:
     """Each asks for more threads than there are, from threads that are all busy asking."""
     text = list(range(2_000, 2_100))
-    expected = kernel.together([text], 1)
+    expected = kernel.run_job([text], 1)
     with ThreadPoolExecutor(6) as callers:
-        found = list(callers.map(lambda _: kernel.together([text], 4), range(12)))
+        found = list(callers.map(lambda _: kernel.run_job([text], 4), range(12)))
     for rows in found:
         np.testing.assert_array_equal(rows, expected)
 
 
 def test_call_from_within_the_pool_does_not_wait_for_itself(kernel: Kernel) -> None:
     text = list(range(2_000, 2_100))
-    jobs = [workers.pool().submit(kernel.together, [text], 4) for _ in range(2 * workers.cores())]
+    jobs = [workers.pool().submit(kernel.run_job, [text], 4) for _ in range(2 * workers.cores())]
     for job in jobs:
-        np.testing.assert_array_equal(job.result(), kernel.together([text], 1))
+        np.testing.assert_array_equal(job.result(), kernel.run_job([text], 1))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
@@ -88,7 +88,7 @@ def test_forked_process_has_threads_of_its_own(kernel: Kernel) -> None:
 @pytest.mark.parametrize("text", [[], [VOCABULARY], [-1], [101] * 513])
 def test_unknown_pieces_are_rejected(kernel: Kernel, text: list[int]) -> None:
     with pytest.raises(ValueError, match="no pieces, too many pieces, or unknown pieces"):
-        kernel.together([[101, 102], text], 1)
+        kernel.run_job([[101, 102], text], 1)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30])

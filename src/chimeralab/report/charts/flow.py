@@ -60,16 +60,16 @@ def flow_diagram(arms: Flow, *, width: int = WIDE) -> Chart:
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, width], nice=False))
     y = alt.Y("top:Q", axis=None, scale=pixel_scale(height))
     tip = alt.Y("bottom:Q", axis=None, scale=pixel_scale(height))
-    arrows = _of(pieces, "arrow")
+    arrows = _layer_of(pieces, "arrow")
     tips = arrows.mark_point(shape="triangle-down", filled=True, color=EDGE, opacity=1, size=50)
     boxes = [
-        _of(pieces, kind)
+        _layer_of(pieces, kind)
         .mark_rect(fill=paper, stroke=EDGE, cornerRadius=3, aria=False)
         .encode(x=x, x2=alt.X2("x2:Q"), y=y, y2=alt.Y2("bottom:Q"))
         for kind, paper in (("box", PAPER), ("last box", LAST_PAPER))
     ]
     words = [
-        _of(pieces, kind)
+        _layer_of(pieces, kind)
         .mark_text(baseline="top", **look)
         .encode(x=x, y=y, text=alt.Text("text:N"))
         for kind, look in WORDS.items()
@@ -128,7 +128,7 @@ WORDS: dict[str, dict[str, Any]] = {
 }
 
 
-def _of(pieces: Sequence[Piece], kind: str) -> alt.Chart:
+def _layer_of(pieces: Sequence[Piece], kind: str) -> alt.Chart:
     return alt.Chart(data(row for each, row in pieces if each == kind))
 
 

@@ -153,7 +153,7 @@ def judge(subject: SubjectResult) -> tuple[str, str]:
     shown = (found or tested)[:MAX_EFFECTS]
 
     def arms(effects: Sequence[Effect]) -> list[str]:
-        return list(dict.fromkeys(map(_under, effects)))
+        return list(dict.fromkeys(map(_treatment, effects)))
 
     verdict, evidence = render_text(
         "trial_glance.txt",
@@ -177,7 +177,7 @@ def primary_effects(subject: SubjectResult) -> list[Effect]:
     return list({key_of(effect): effect for effect in primary}.values())
 
 
-def _under(effect: Effect) -> str:
+def _treatment(effect: Effect) -> str:
     return effect.spec.title or short(next(iter(effect.weights)))
 
 
@@ -188,7 +188,7 @@ def _describe(effect: Effect) -> dict[str, Any]:
     worst = (interval.high if harm else -interval.low) if interval else 0.0
     bounds = sorted(sign * bound for bound in interval) if interval else None
     return {
-        "under": _under(effect),
+        "under": _treatment(effect),
         "measure": plain_name(effect.measure),
         "found": is_found(effect),
         "difference": format_difference(effect.estimate, interval, unit),
