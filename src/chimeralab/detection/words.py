@@ -72,7 +72,7 @@ def tokenize(text: str) -> list[str]:
 
 
 def mask_blocks(text: str) -> str:
-    """Replace each fenced block and long quotation by one word: quoting is not repeating."""
+    """Replace each fenced block and long quotation with one word: quoting is not repeating."""
 
     def mark(block: re.Match[str]) -> str:
         import hashlib  # noqa: PLC0415 - slow to import, and few messages have a block

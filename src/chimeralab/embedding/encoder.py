@@ -197,7 +197,7 @@ def study_encoder() -> Encoder:
     check_weights()
     cache = vector_cache()
     try:
-        return MiniLMEncoder(cache_file=cache, secret=_secret(cache.with_suffix(".key")))
+        return MiniLMEncoder(cache_file=cache, secret=_load_secret(cache.with_suffix(".key")))
     except (InputError, OSError):  # work without a cache
         return MiniLMEncoder()
 
@@ -254,8 +254,8 @@ def vector_cache() -> Path:
     return weights.cache_root() / "vectors.db"
 
 
-def _secret(path: Path) -> bytes:
-    """This machine's key for seals, created on first use."""
+def _load_secret(path: Path) -> bytes:
+    """Load this machine's key for seals; it is created on first use."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):

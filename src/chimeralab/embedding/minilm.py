@@ -216,8 +216,8 @@ def _attention(query: Floats, key: Floats, value: Floats) -> Floats:
     weight -= weight.max(axis=2, keepdims=True)
     np.exp(weight, out=weight)
     weight /= weight.sum(axis=2, keepdims=True)
-    seen: Floats = (weight @ v).transpose(1, 0, 2).reshape(pieces, WIDTH)
-    return seen
+    output: Floats = (weight @ v).transpose(1, 0, 2).reshape(pieces, WIDTH)
+    return output
 
 
 def gelu(x: Floats) -> Floats:

@@ -108,7 +108,7 @@ MAX_TOKENS = 10**9
 
 
 def drop_invalid_usage(reply: Reply) -> Reply:
-    """Replace impossible counts and costs by None, and note them.
+    """Replace impossible counts and costs with None, and note them.
 
     >>> drop_invalid_usage(Reply("Hi.", prompt_tokens=10**25, completion_tokens=2)).prompt_tokens
     >>> drop_invalid_usage(Reply("Hi.", completion_tokens=-5)).note
@@ -254,7 +254,7 @@ def parse_answer(text: str) -> str | None:
 def match_option(
     reply: Reply, texts: Iterable[str | None], options: Sequence[str], who: str
 ) -> Reply:
-    """Replace the text by the option that was chosen; note it if there is none."""
+    """Replace the text with the option that was chosen; note it if there is none."""
     chosen = next((text for text in texts if text in options), None)
     if chosen is None:
         return replace(reply, note=f"{who} ignored the options")

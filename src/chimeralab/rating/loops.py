@@ -1,7 +1,7 @@
 """Find stretches of looping turns: equal texts, repeats of one template, alternations.
 
 Turns are compared by aligning their words. What lies between aligned words is a gap; a gap that
-replaces one word by another while the rest of the sentence stays is a trivial swap, in any
+replaces one word with another while the rest of the sentence stays is a trivial swap, in any
 language. Turns are counted from 1; a stretch is a range of them.
 """
 

@@ -289,7 +289,7 @@ def has_code(text: str) -> bool:
 
 
 def spell_operators(text: str) -> str:
-    """Replace operators by words, which survive normalisation, in fenced blocks if there are any.
+    """Replace operators with words, which survive normalisation, in fenced blocks if there are any.
 
     >>> spell_operators("a ** b")
     'a  timestimes  b'

@@ -152,7 +152,7 @@ def inspect_turns(messages: Iterable[Any]) -> tuple[Turn, ...]:
 
 
 def _restore_attachments(message: Any, attachments: Mapping[str, Any]) -> Any:
-    """Replace references to attachments by their text."""
+    """Replace references to attachments with their text."""
     if not attachments or not isinstance(message, dict):
         return message
 

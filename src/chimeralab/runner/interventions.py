@@ -95,7 +95,7 @@ class Nudge(Record):
 
 @dataclass(frozen=True, slots=True)
 class Rotate(Record):
-    """Replace the planned models by others, in the given order."""
+    """Replace the planned models with others, in the given order."""
 
     name: ClassVar[str] = "rotate"
     to: Annotated[tuple[str, ...], Field(min_length=1)]

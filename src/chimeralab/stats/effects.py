@@ -180,8 +180,8 @@ class Effect(Record):
     def as_dict(self) -> dict[str, Any]:
         found = {name: plain_value(getattr(self, own)) for name, own in self.words.fields.items()}
         if "reasons" in found:
-            called = {own: name for name, own in self.words.fields.items()}
-            found["reasons"] = {called[own]: why for own, why in self.reasons.items()}
+            names = {own: name for name, own in self.words.fields.items()}
+            found["reasons"] = {names[own]: why for own, why in self.reasons.items()}
         return found
 
 

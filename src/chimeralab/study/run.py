@@ -178,8 +178,8 @@ class StudyRun:
             store.write_notes(resolved=text, lock=lock)
         elif store.read_note("lock") != lock:
             raise LockError(
-                f"{self.study.store_path} was run under another lock than the present plan.lock; "
-                "restore that lock, or start a new study"
+                f"{self.study.store_path} was run under a different lock than "
+                "the present plan.lock; restore that lock, or start a new study"
             )
         else:
             refuse_changes(json.loads(recorded), self.plan, "first run")

@@ -235,13 +235,13 @@ def _store_findings(archive: Archive, study: Study, lock: Lock | None) -> Iterat
     notes = {row["key"]: row["value"] for row in archive.rows("SELECT key, value FROM study")}
     now = lock.sha256 if lock else ""
     if notes.get("lock", "") != now:
-        yield Finding(place, "it was run under another lock than the present plan.lock")
+        yield Finding(place, "it was run under a different lock than the present plan.lock")
     if lock and "resolved" in notes and digest(json.loads(notes["resolved"])) != lock.sha256:
         yield Finding(place, "its copy of the plan is not the locked one")
     for run in archive.rows("SELECT id, lock FROM runs"):
         if (run["lock"] or "") != now:
             yield Finding(
-                f"run {run['id']}", "it was made under another lock than the present plan.lock"
+                f"run {run['id']}", "it was made under a different lock than the present plan.lock"
             )
     planned = {talk.id: talk for talk in study.talks}
     stored = {row["id"] for row in archive.rows("SELECT id FROM trajectories")}
@@ -267,9 +267,9 @@ def _talk_findings(row: Row, talk: Talk, turns: list[Row]) -> Iterator[Finding]:
     for turn in turns:
         planned = talk.speakers[talk.slot(turn["turn"])]
         if turn["speaker"] != planned.name:
-            yield Finding(talk.id, f"turn {turn['turn']} is by another speaker than planned")
+            yield Finding(talk.id, f"turn {turn['turn']} is by a different speaker than planned")
         elif turn["model"] != planned.model and talk.countermeasure is None:
-            yield Finding(talk.id, f"turn {turn['turn']} is by another model than planned")
+            yield Finding(talk.id, f"turn {turn['turn']} is by a different model than planned")
     if row["outcome"] == "completed" and len(turns) != talk.rules.turns:
         yield Finding(talk.id, f"completed with {len(turns)} of {talk.rules.turns} turns")
 

@@ -383,7 +383,7 @@ def _anomalies(columns: TrialColumns) -> Iterator[str]:
 
 
 def _note_uneven_parts(metric: str, numbers: Sums) -> Iterator[str]:
-    """Note parts that average other sessions than their metric, and so don't add up to it."""
+    """Note parts whose sessions are not those of their metric, so that they don't add up to it."""
     whole = _count_defined(numbers[metric])
     counts = {part: _count_defined(numbers[f"{metric}.{part}"]) for part in PARTS[metric]}
     if whole and all(counts.values()) and {whole} != set(counts.values()):

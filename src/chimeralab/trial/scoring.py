@@ -50,7 +50,7 @@ How = Literal["exact", "number", "yes or no", "named", "meaning", "conflict", "d
 
 @dataclass(frozen=True, slots=True)
 class Verdict(Record):
-    """Whether an answer is right, which comparison decided, and what stood against it."""
+    """Whether an answer is right, which comparison decided, and what contradicted it."""
 
     same: bool
     how: How

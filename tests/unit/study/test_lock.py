@@ -157,7 +157,7 @@ def test_removed_lock_is_noticed(make_study):
     study.freeze()
     run_study(study)
     study.lock_path.unlink()
-    with pytest.raises(LockError, match="another lock"):
+    with pytest.raises(LockError, match="a different lock"):
         run_study(reread(study))
 
 

@@ -53,7 +53,7 @@ AT = "WHERE trajectory = 'solo/p1/1' AND turn"
         ("UPDATE trajectories SET repeat = 9 WHERE id = 'solo/p1/1'", "its prompt, condition"),
         ("UPDATE trajectories SET id = 'solo/p9/1' WHERE id = 'solo/p1/1'", "but not planned"),
         ("DELETE FROM trajectories WHERE id = 'solo/p1/1'", "planned, but not in the store"),
-        ("UPDATE study SET value = 'x' WHERE key = 'lock'", "under another lock"),
+        ("UPDATE study SET value = 'x' WHERE key = 'lock'", "under a different lock"),
         ("""UPDATE study SET value = '{}' WHERE key = 'resolved'""", "its copy of the plan"),
     ],
 )
@@ -85,7 +85,7 @@ def test_turn_by_an_unplanned_speaker_is_found(done):
         f"UPDATE turns SET speaker = 'echo-1', hash = '{chained}' {AT} = 6",
         f"UPDATE trajectories SET closing = '{chained}' WHERE id = 'solo/p1/1'",
     )
-    assert "solo/p1/1: turn 6 is by another speaker than planned" in findings(done)
+    assert "solo/p1/1: turn 6 is by a different speaker than planned" in findings(done)
     assert "solo/p1/1: turn 6 is not as recorded: changed from outside" in findings(done)
 
 

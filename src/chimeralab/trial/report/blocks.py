@@ -389,7 +389,7 @@ def measures_table(subject: SubjectResult) -> Table:
 
 
 def _split_interval(row: dict[str, Any]) -> dict[str, Any]:
-    """Replace the interval of a row by two columns."""
+    """Replace the interval of a row with two columns."""
     low, high = row.pop("interval") or (None, None)
     return {**row, "low": low, "high": high}
 
