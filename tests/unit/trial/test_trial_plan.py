@@ -70,7 +70,7 @@ def test_sessions_of_one_scenario_have_the_same_seeds_under_every_arm(make_study
         ),
         (('subjects = ["p"]', 'subjects = ["x"]'), "unknown model 'x'"),
         (('use = "ledger"', 'use = "legder"'), "did you mean 'ledger'"),
-        (("recall = 4", "recall = -1"), "recall is -1"),
+        (("recall = 4", "recall = -1"), "recall must be 0 to 28, not -1"),
         (("[scenarios]", "[layout]\nconsensus = 0\n[scenarios]"), "conformity.* never acts"),
         (("[scenarios]", "[metrics]\nmci = [0.5, 0.5, 0.5]\n[scenarios]"), "sum to 1"),
         (
