@@ -110,6 +110,7 @@ async def tab(owner: BrowserContext) -> AsyncIterator[Page]:
         yield page
 
 
+@pytest.mark.usefixtures("owner")  # by then all logs are read; until then the page reloads itself
 async def test_token_leaves_the_address_bar(page: Page, server: Server) -> None:
     await page.goto(server.url)
     await expect(page).to_have_url(f"{server.origin}/")
