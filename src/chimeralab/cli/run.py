@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LINES = 30.0
 SECONDS_BETWEEN_TABLES = 5.0
-# Tables take at most one part in 20 of the time of a long trial.
-SHARE_OF_TIME = 20
+# Pause this many times as long as a table took, so that tables use less than 5 % of the time.
+PAUSE_FACTOR = 20
 RESAMPLES = 500
 STANDARD_OUTPUT = "-"
 NAMES: dict[type, str] = {
@@ -141,7 +141,7 @@ class TrialMonitor:
         if started >= self._due:
             self._table = groups_table("arm", self.measure(), width)
             now = time.monotonic()
-            self._due = now + max(SECONDS_BETWEEN_TABLES, SHARE_OF_TIME * (now - started))
+            self._due = now + max(SECONDS_BETWEEN_TABLES, PAUSE_FACTOR * (now - started))
         return self._table
 
     def invalidate(self) -> None:

@@ -63,7 +63,7 @@ class WordNumbers(dict[str, int]):
 
     @property
     def properties(self) -> Ints:
-        """Two rows by word: its stem, and whether it is a content word."""
+        """A column per word: its stem, and whether it is a content word."""
         if self._added:
             added = np.array(self._added, dtype=np.int64).T
             self._properties = np.concatenate([self._properties, added], axis=1)

@@ -50,7 +50,7 @@ OPPOSED = frozenset(_OPPOSED.split())
 
 
 def tokenize(text: str) -> list[str]:
-    """Split a message into casefolded words; one of symbols alone, into its symbols.
+    """Split a message into casefolded words, or into symbols if it has no words.
 
     >>> tokenize("Let's GO — again!")
     ["let's", 'go', 'again']

@@ -134,14 +134,14 @@ def open_library(path: Path) -> ctypes.CDLL:
     except (OSError, ValueError):
         raise KernelUnusable("this install has no compiled encoder") from None
     if found != built:
-        raise KernelUnusable(f"{path} is damaged; installing Chimera Lab again replaces it")
+        raise KernelUnusable(f"{path} is damaged; reinstall Chimera Lab")
     try:
         library = ctypes.CDLL(str(path))
         version = library.minilm_version()
     except (OSError, AttributeError) as error:
         raise KernelUnusable(f"{path} can't be loaded ({error})") from error
     if version != VERSION:
-        raise KernelUnusable(f"{path} was built from other source; install Chimera Lab again")
+        raise KernelUnusable(f"{path} was built from different source code; reinstall Chimera Lab")
     number, address = ctypes.c_int, ctypes.c_void_p
     if library.minilm_kernel(max(KERNELS)):
         library.minilm_size.restype = ctypes.c_size_t

@@ -181,7 +181,7 @@ def _constraint_fields(constraint: Constraint, options: Sequence[str]) -> dict[s
 
 
 def read_key(settings: OpenAISettings) -> dict[str, str]:
-    """Read the key of a server, by its environment variable; empty if it needs none."""
+    """Read the key of a server from its environment variable; empty if it needs none."""
     if settings.key_env is None:
         return {}
     key = os.environ.get(settings.key_env, "").strip()

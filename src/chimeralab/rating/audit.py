@@ -88,8 +88,8 @@ def audit(
 ) -> Audit:
     """Compare the raters; without a declared gate, the customary one is only shown.
 
-    A rater without any label is an error, unless `allow_unlabelled`, for a model that gave none:
-    then all figures are undefined and the gate is not met.
+    A rater without any label is an error. With `allow_unlabelled` (for a model that gave none),
+    all figures are undefined and the gate is not met.
     """
     rng = np.random.default_rng(seed)
     overall = _compare(table, rng, allow_unlabelled=allow_unlabelled)

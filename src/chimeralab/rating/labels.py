@@ -16,10 +16,10 @@ from chimeralab.stats.resample import SampleDesign
 
 Fact = TypeVar("Fact", str, float)
 
-NEEDED = ("item", "rater", "label")
+REQUIRED = ("item", "rater", "label")
 # Columns that belong to the item, not to a rating of it.
-OF_THE_ITEM = ("stratum", "cluster", "weight")
-WRITTEN: dict[str, Label | None] = {"": None, "0": 0, "1": 1, "0.0": 0, "1.0": 1}
+ITEM_COLUMNS = ("stratum", "cluster", "weight")
+LABELS: dict[str, Label | None] = {"": None, "0": 0, "1": 1, "0.0": 0, "1.0": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +118,19 @@ def read_labels(path: Path) -> LabelTable:
     """Read a CSV or JSON Lines file with one row per rater and item."""
     ratings: list[Rating] = []
     places: dict[tuple[str, str], int] = {}
-    facts: dict[str, dict[str, str]] = {name: {} for name in OF_THE_ITEM}
+    facts: dict[str, dict[str, str]] = {name: {} for name in ITEM_COLUMNS}
     for line, cells in _cells(path):
-        item, rater, label = (cells.get(name, "") for name in NEEDED)
+        item, rater, label = (cells.get(name, "") for name in REQUIRED)
         blank = next((name for name in ("item", "rater") if not cells.get(name)), None)
         if blank:
             raise LogError(str(path), f"the {blank} is blank", line)
-        if label not in WRITTEN:
+        if label not in LABELS:
             raise LogError(str(path), f"label {label!r}; a label is 0, 1 or blank", line)
         earlier = places.setdefault((rater, item), line)
         if earlier != line:
-            place = f"'{rater}' rates '{item}' again, after line {earlier}"
-            raise LogError(str(path), f"{place}; keep one of the two", line)
-        ratings.append(Rating(item, rater, WRITTEN[label], cells.get("reason", "")))
+            repeat = f"'{rater}' rates '{item}' again, after line {earlier}"
+            raise LogError(str(path), f"{repeat}; keep one of the two", line)
+        ratings.append(Rating(item, rater, LABELS[label], cells.get("reason", "")))
         for name, of_items in facts.items():
             known = of_items.setdefault(item, cells[name]) if cells.get(name) else None
             if known not in (None, cells.get(name)):
@@ -158,7 +158,7 @@ def _cells(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     names = set(re.split(r'["\s,;]+', head.partition("\n")[0]))
     # `chimera rate` writes the item as `id`, like `chimera detect`.
     item = "id" if "id" in names and "item" not in names else "item"
-    kind, needed = (".jsonl", (item, "rater")) if is_json else (".csv", (item, *NEEDED[1:]))
+    kind, needed = (".jsonl", (item, "rater")) if is_json else (".csv", (item, *REQUIRED[1:]))
 
     def text(value: Any) -> str:
         return "" if value is None else str(value).strip()

@@ -164,7 +164,7 @@ def _fields(item: Any, number: int | None) -> dict[str, Any]:
     if isinstance(item, list | tuple | Trajectory) or is_frame(item):
         raise InputError(f"{place} is {_kind(item)}; use detect_all for several conversations")
     raise InputError(
-        f"{place} is {_kind(item)}, not a text, a Turn or a message with role and content"
+        f"{place} is {_kind(item)}, not a string, a Turn or a message with role and content"
     )
 
 

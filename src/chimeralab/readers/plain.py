@@ -50,7 +50,7 @@ class Plain(Reader):
 
 
 def dumps(trajectory: Trajectory) -> str:
-    """Write a conversation as one line of JSON that reads back as the same.
+    """Write a conversation as one line of JSON that reads back as the same conversation.
 
     >>> dumps(Trajectory("a", (Turn("Hi.", "Ann"),), {"model": "m"}))
     '{"schema": 10, "id": "a", "turns": [{"speaker": "Ann", "text": "Hi."}], "model": "m"}'

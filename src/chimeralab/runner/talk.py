@@ -109,7 +109,7 @@ ProbeReplies = Callable[[int], Mapping[str, str]]
 
 
 class Examiner(Protocol):
-    """Asks for the turns of one conversation, and runs what its script wants between them."""
+    """Asks for the turns of one conversation, and runs the probes of its script between them."""
 
     async def ask(
         self, ask: Ask, history: "Sequence[TurnRecord]"

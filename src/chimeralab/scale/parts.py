@@ -65,7 +65,7 @@ def plan_units(
 
 
 def file_key(name: str) -> str:
-    """Return the hash of the file in the name of a part, finished or not."""
+    """Return the file hash in the name of a part, finished or not."""
     return name.removeprefix(".").split("-")[1]
 
 

@@ -66,7 +66,7 @@ class Worker:
 
 
 class UnitWorker(Worker):
-    """The actor that makes the parts of units."""
+    """The actor that judges work units and writes their parts."""
 
     def __init__(self, judging: WorkerSettings, out: str) -> None:
         super().__init__(judging)

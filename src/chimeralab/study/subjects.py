@@ -36,7 +36,7 @@ class FirstAnswer(Record):
 
     @property
     def each(self) -> float:
-        """The latency to expect of later answers."""
+        """The expected latency of later answers."""
         return self.seconds if self.again is None else self.again
 
 

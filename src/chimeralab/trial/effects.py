@@ -146,7 +146,7 @@ def is_aimed(effect: Effect) -> bool:
 
 
 def is_listed(effect: Effect) -> bool:
-    """Whether to show an effect: on MCI, GFQ or DFS, on an aimed-at measure, or declared."""
+    """Whether to show an effect: on MCI, GFQ or DFS, aimed at its measure, or declared."""
     return effect.measure in PARTS or is_aimed(effect) or effect.role == "primary"
 
 

@@ -42,7 +42,7 @@ class Probe(Record):
         return step.question
 
     def options(self, step: Step) -> tuple[str, ...]:
-        """The readable replies, if they are limited."""
+        """The replies to choose from; empty if any reply is accepted."""
         return ()
 
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from chimeralab.trial.session import Examination
 
 # The replies to the probes of a turn, by probe.
-Probed = Mapping[str, str]
-NOT_PROBED: Probed = MappingProxyType({})
+Replies = Mapping[str, str]
+NOT_PROBED: Replies = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Script(Record):
         system: tuple[Message, ...],
         ask: Ask,
         answers: Sequence[str],
-        probed: Callable[[int], Probed],
+        probed: Callable[[int], Replies],
     ) -> Request:
         """Build the request for a question or probe.
 
@@ -156,18 +156,18 @@ class Script(Record):
 
         return Examination(talk, self, context)
 
-    def pose(self, turn: int, answers: Sequence[str], probed: Probed = NOT_PROBED) -> Request:
+    def pose(self, turn: int, answers: Sequence[str], probed: Replies = NOT_PROBED) -> Request:
         """The question of a turn, given the earlier answers and the replies to its probes."""
         return self._pose(turn, answers, probed)[1]
 
-    def pose_probe(self, turn: int, answers: Sequence[str], probe: str, probed: Probed) -> Request:
+    def pose_probe(self, turn: int, answers: Sequence[str], probe: str, probed: Replies) -> Request:
         return self._pose_probe(turn, answers, probe, probed)[1]
 
-    def scene(self, turn: int, answers: Sequence[str], probed: Probed = NOT_PROBED) -> Scene:
+    def scene(self, turn: int, answers: Sequence[str], probed: Replies = NOT_PROBED) -> Scene:
         """What the subject sees at a turn, and every manipulation of it."""
         return self._pose(turn, answers, probed)[0]
 
-    def _pose(self, turn: int, answers: Sequence[str], probed: Probed) -> tuple[Scene, Request]:
+    def _pose(self, turn: int, answers: Sequence[str], probed: Replies) -> tuple[Scene, Request]:
         # A turn is posed, probed and recorded; its scene is staged once for all three.
         alone = probed.get(PrivateAnswer.name)
         key = turn, tuple(answers[: turn - 1]), alone
@@ -180,7 +180,7 @@ class Script(Record):
         return posed
 
     def _pose_probe(
-        self, turn: int, answers: Sequence[str], probe: str, probed: Probed
+        self, turn: int, answers: Sequence[str], probe: str, probed: Replies
     ) -> tuple[Scene, Request]:
         """Ask before the answer, without the stressors that are not heard alone, or after it."""
         step, part = self.course.step(turn), self.probes[probe]
@@ -200,7 +200,7 @@ class Script(Record):
         options = self.course.step(turn).question.options
         return bool(read_choice(answer, options) if options else answer.strip())
 
-    def _recall_turn(self, turn: int, answers: Sequence[str], probed: Probed) -> SubjectTurn:
+    def _recall_turn(self, turn: int, answers: Sequence[str], probed: Replies) -> SubjectTurn:
         """An earlier turn as a subject with its own memory got it."""
         alone = probed.get(PrivateAnswer.name)
 

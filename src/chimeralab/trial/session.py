@@ -21,7 +21,7 @@ from chimeralab.trial.replies import read_choice, read_share
 from chimeralab.trial.scenarios.items import Question
 from chimeralab.trial.scene import Injection, Scene
 from chimeralab.trial.scoring import Scorer
-from chimeralab.trial.script import Probed, Script
+from chimeralab.trial.script import Replies, Script
 from chimeralab.trial.trials import Statement, TrialRow
 
 T = TypeVar("T")
@@ -257,7 +257,7 @@ def question_row(script: Script, turn: int, scene: Scene) -> TrialRow:
 
 
 def score(
-    script: Script, turn: int, answers: Sequence[str], probed: Probed, scorer: Scorer
+    script: Script, turn: int, answers: Sequence[str], probed: Replies, scorer: Scorer
 ) -> TrialRow:
     """The row of a turn, from its answer and the replies to its probes so far."""
     step, reader = script.course.step(turn), _Reader(script.course, turn, scorer)

@@ -193,7 +193,7 @@ def _parse_words(tokens: Sequence[str], at: int) -> tuple[float, int]:
 
 
 def _read_rivals(path: Path) -> dict[str, set[str]]:
-    """For each stem, the stems that it excludes on some line and shares an answer with on none."""
+    """For each stem, the stems that exclude it on some line and never share an answer with it."""
     rivals: defaultdict[str, set[str]] = defaultdict(set)
     synonyms: defaultdict[str, set[str]] = defaultdict(set)
     for line in path.read_text(encoding="utf-8").splitlines()[1:]:

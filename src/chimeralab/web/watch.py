@@ -42,8 +42,8 @@ SECONDS_BETWEEN_POLLS = 0.1
 SECONDS_BETWEEN_COUNTS = 1.0
 SECONDS_BETWEEN_TRIES = 1.0
 SECONDS_BETWEEN_METRICS = 1.0
-# Metrics take at most one part in five of the time of a long study.
-SHARE_OF_TIME = 5
+# Pause this many times as long as the metrics took, so that they use less than a fifth of the time.
+PAUSE_FACTOR = 5
 
 _NEW_RECORDS = "SELECT id, kind, key FROM chain WHERE id > ? ORDER BY id LIMIT 5000"
 _LAST = "SELECT coalesce(max(id), 0) FROM "
@@ -351,7 +351,7 @@ class StudyWatch:
     # Slower work: guards, totals and metrics
 
     def _wait_until_open(self) -> bool:
-        """Wait until the study is open; return False if the server stops before."""
+        """Wait until the study is open; return False if the server stops first."""
         while not self._stop.is_set():
             if self.ready.wait(SECONDS_BETWEEN_TRIES) and self.problem is None:
                 return True
@@ -415,7 +415,7 @@ class StudyWatch:
     def _measure_forever(self) -> None:
         while self._wait_until_open() and not self.is_judged:
             spent = self._try(self.measure)
-            self._stop.wait(max(SECONDS_BETWEEN_METRICS, SHARE_OF_TIME * spent))
+            self._stop.wait(max(SECONDS_BETWEEN_METRICS, PAUSE_FACTOR * spent))
 
     def measure(self) -> None:
         """Compute the metrics of each condition so far."""

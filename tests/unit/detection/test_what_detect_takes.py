@@ -126,7 +126,7 @@ def test_sdk_messages_and_dicts_can_be_mixed() -> None:
         ([{"messages": CHAT}, {"messages": CHAT}], "several conversations; use detect_all"),
         (["Hello", None], "item 0 of the list is a str, not"),
         ([{"role": "user", "content": "Hi"}, "Ho"], "item 1 of the list is a str, not"),
-        ([1, 2], "item 0 of the list is an int, not a text, a Turn or a message"),
+        ([1, 2], "item 0 of the list is an int, not a string, a Turn or a message"),
         ([{"role": "user"}, {"content": "Hi"}], "these messages can't be read: messages[1].role"),
         ([{"role": "user", "content": 5}], "messages[0].content is a number, not text"),
         ([{"colour": "red"}], "item 0 is not a message in a known format"),

@@ -145,7 +145,7 @@ def pretend_newer(path: Path) -> None:
     ("harm", "why"),
     [
         (Path.unlink, "this install has no compiled encoder"),
-        (damage, "is damaged; installing Chimera Lab again replaces it"),
+        (damage, "is damaged; reinstall Chimera Lab"),
         (lambda path: path.write_bytes(b""), "is damaged"),
         (lambda path: path.with_name(f"{path.name}.sha256").unlink(), "has no compiled encoder"),
         (pretend_newer, "can't be loaded"),

@@ -58,7 +58,7 @@ def assign_models(names: Collection[str]) -> dict[str, Model]:
     missing = [name for name in names if name not in model_roles()]
     if len(names) > 1 and missing:
         raise InputError(
-            f"{', '.join(names)} are different models, and {', '.join(missing)} needs a role; add "
+            f"{', '.join(names)} are different models, so each needs a role; add "
             + " ".join(f"--model-role {name}=PROVIDER/MODEL" for name in missing)
         )
     return {name: get_model(role=name) for name in names}

@@ -106,7 +106,7 @@ def _references(places: Iterable[int], messages: Sequence[ChatMessage]) -> list[
 
 @scorer(metrics=[mean(), stderr()])
 def looping() -> Scorer:
-    """Score 1 for a looping sample, by words and tool calls; the mean is their share."""
+    """Score 1 for a looping sample, by words and tool calls; the mean is the looping share."""
 
     async def score(state: TaskState, target: Target) -> Score:
         finding = find_loops(state.messages, str(state.sample_id))

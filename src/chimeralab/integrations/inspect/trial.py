@@ -129,7 +129,7 @@ def stress_measures(study: str, allow_code: bool = False) -> Scorer:
     planned = {talk.id: talk for talk in opened.talks}
 
     async def score(state: TaskState, target: Target) -> Score:
-        from chimeralab.trial.effects import measure_sessions  # noqa: PLC0415 - the lab's
+        from chimeralab.trial.effects import measure_sessions  # noqa: PLC0415 - needs the lab extra
         from chimeralab.trial.measures import find_measure  # noqa: PLC0415
         from chimeralab.trial.trials import TrialRow  # noqa: PLC0415
 
@@ -158,7 +158,7 @@ def stress_measures(study: str, allow_code: bool = False) -> Scorer:
 
 
 def _trial(study: "Study") -> "TrialPlan":
-    from chimeralab.trial.store import trial_plan  # noqa: PLC0415 - the lab's
+    from chimeralab.trial.store import trial_plan  # noqa: PLC0415 - needs the lab extra
 
     return trial_plan(study)
 
@@ -169,14 +169,14 @@ def _subject(talk: "Talk") -> str:
 
 @asynccontextmanager
 async def _subject_of(study: "Study", talk: "Talk") -> "AsyncIterator[dict[str, seam.Model]]":
-    from chimeralab.study.subjects import open_models  # noqa: PLC0415 - the lab's
+    from chimeralab.study.subjects import open_models  # noqa: PLC0415 - needs the lab extra
     from chimeralab.trial.phantoms import SUBJECTS  # noqa: PLC0415
 
     name = _subject(talk)
-    as_it_is = name in _trial(study).agents or isinstance(
+    runs_itself = name in _trial(study).agents or isinstance(
         study.plan.models[name].part.settings, tuple(SUBJECTS.values())
     )
-    if not as_it_is:  # neither an agent nor a phantom: use a model of Inspect
+    if not runs_itself:  # neither an agent nor a phantom: use a model of Inspect
         yield {name: InspectModel(model) for name, model in assign_models([name]).items()}
         return
     alone = replace(study.plan, models={name: study.plan.models[name]})

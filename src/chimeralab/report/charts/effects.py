@@ -191,7 +191,7 @@ class SummaryCell(NamedTuple):
 
     estimate: float
     interval: Interval | None
-    found: bool
+    significant: bool
     declared: bool
 
 
@@ -210,7 +210,7 @@ def _at(value: float, panel: Ends, reach: Ends) -> float:
 
 
 # A panel, the vertical position in it, and the cell there.
-Placed = tuple[Ends, float, SummaryCell | None]
+PlacedCell = tuple[Ends, float, SummaryCell | None]
 
 
 def summary(
@@ -245,7 +245,7 @@ def _panels(
         words.append(
             _text_row(middle, 23, truncate(indices[index], across + GAP), "faint", "center")
         )
-    placed: list[Placed] = []
+    placed: list[PlacedCell] = []
     top: float = TITLE
     for subject, rows, note in groups:
         words.append(_text_row(0, top + HEADING / 2, truncate(subject, NAMES, bold=True), "bold"))
@@ -275,7 +275,7 @@ def _lines(
 ) -> Chart:
     panel = (INDEX, width)
     words: list[Row] = []
-    placed: list[Placed] = []
+    placed: list[PlacedCell] = []
     top: float = 0
     for subject, rows, note in groups:
         words.append(_text_row(0, top + HEADING / 2, truncate(subject, width, bold=True), "bold"))
@@ -300,7 +300,7 @@ def _text_row(x: float, y: float, text: str, look: str, align: str = "left") -> 
 
 
 def _draw(
-    placed: Sequence[Placed],
+    placed: Sequence[PlacedCell],
     words: Sequence[Row],
     reach: Ends,
     span: Ends,
@@ -332,16 +332,16 @@ def _draw(
         drawn = alt.Chart(data(rules[at_0])).mark_rule(aria=False, **look)
         layers.append(drawn.encode(x=x, y=y, y2=alt.Y2("end:Q")))
     shown = [(panel, level, cell) for panel, level, cell in placed if cell]
-    for found in (False, True):
-        cells = [each for each in shown if each[2].found == found]
-        layers += _marks(cells, reach, x, y, found=found)
+    for significant in (False, True):
+        cells = [each for each in shown if each[2].significant == significant]
+        layers += _marks(cells, reach, x, y, significant=significant)
     numbers = [
         _text_row(
             # Keep the number inside its panel.
             min(max(_at(cell.estimate, panel, reach), panel[0] + 16), panel[1] - 16),
             level - 13,
             number(cell.estimate, 2, sign=True),
-            "bold" if cell.found else "faint",
+            "bold" if cell.significant else "faint",
             "center",
         )
         for panel, level, cell in shown
@@ -361,10 +361,10 @@ def _marks(
     x: alt.X,
     y: alt.Y,
     *,
-    found: bool,
+    significant: bool,
 ) -> Iterator[alt.Chart]:
     """Differences with intervals; significant ones are filled, with a thick line."""
-    colour, fill = (BLUE, BLUE) if found else (FAINT_INK, "white")
+    colour, fill = (BLUE, BLUE) if significant else (FAINT_INK, "white")
     bars = [
         {"x": _at(low, panel, reach), "to": _at(high, panel, reach), "y": level}
         for panel, level, cell in cells
@@ -373,11 +373,11 @@ def _marks(
     ]
     points = [{"x": _at(cell.estimate, panel, reach), "y": level} for panel, level, cell in cells]
     line = alt.Chart(data(bars)).mark_rule(
-        color=colour, strokeWidth=3.5 if found else 1.5, aria=False
+        color=colour, strokeWidth=3.5 if significant else 1.5, aria=False
     )
     yield line.encode(x=x, x2=alt.X2("to:Q"), y=y)
     mark = alt.Chart(data(points)).mark_point(
-        shape="diamond" if found else "circle", size=90 if found else 45, opacity=1,
+        shape="diamond" if significant else "circle", size=90 if significant else 45, opacity=1,
         fill=fill, stroke=colour, filled=True, strokeWidth=1.5, aria=False,
     )  # fmt: skip
     yield mark.encode(x=x, y=y)
@@ -404,7 +404,7 @@ LOOKS: dict[str, Row] = {
 
 
 def _ticks(width: float, low: float, high: float) -> list[float]:
-    """Round values that include 0, as many as fit.
+    """Round tick values, 0 among them, as many as fit.
 
     >>> _ticks(130, -0.7, 0.2)
     [-0.5, 0.0]

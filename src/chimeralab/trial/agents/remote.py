@@ -35,7 +35,7 @@ from chimeralab.trial.agents.seam import (
 
 Abilities = tuple[Ability, ...]
 # The status codes for an unknown session.
-UNKNOWN = {404, 410}
+UNKNOWN_SESSION = {404, 410}
 MAX_LINE = 2**24
 
 
@@ -84,7 +84,7 @@ class CommandSettings(Record):
     folder: str = ""
 
     def code(self, folder: Path) -> dict[str, Path | None]:
-        """The command, and the file of it that is next to the plan."""
+        """The command, and the file it runs, if that is next to the plan."""
         place = folder / self.folder
         words = [word for word in self.command if not Path(word).is_absolute()]
         files = [place / word for word in words if (place / word).is_file()]
@@ -172,7 +172,7 @@ class HttpAgent(RemoteAgent):
                 key = os.environ.get(name)
                 if not key:
                     raise InputError(
-                        f"the environment variable {name} is not set; it holds the key"
+                        f"the environment variable {name} is not set; put the key there"
                     )
                 headers = {"Authorization": f"Bearer {key}"}
             # Its own timeouts restart with each byte received.
@@ -185,7 +185,7 @@ class HttpAgent(RemoteAgent):
             raise make_failure("timeout", said) from None
         except httpx.HTTPError as error:
             raise make_failure("connection", f"{where}: {error or type(error).__name__}") from None
-        if response.status_code in UNKNOWN:
+        if response.status_code in UNKNOWN_SESSION:
             raise SessionLost(f"{where} answered {response.status_code}")
         if response.status_code != 200:
             words = f"{where} answered {response.status_code}: {response.text[:200]}"

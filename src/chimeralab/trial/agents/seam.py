@@ -129,7 +129,7 @@ async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def check_text(answer: Any, method: str) -> str:
-    """Return an answer if it is a text, and fail otherwise."""
+    """Return an answer if it is text; raise AgentFailure otherwise."""
     if not isinstance(answer, str):
         kind = type(answer).__name__
         raise AgentFailure("bad_answer", f"{method}() returned a {kind}, not a text")

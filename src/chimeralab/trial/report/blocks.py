@@ -92,7 +92,7 @@ def summary_figure(analysis: TrialAnalysis, arms: Mapping[str, Arm]) -> Figure |
         for name, cells in rows.items():
             shown = [
                 f"{index} {format_difference(cell.estimate, cell.interval, INDEX)}"
-                + (", significant" if cell.found else "")
+                + (", significant" if cell.significant else "")
                 for index, cell in cells.items()
             ]
             lines.append(f"{subject}, {name}: {', '.join(shown)}")

@@ -121,7 +121,7 @@ class JsonLines(FileSet):
 
 
 def read_benchform(path: Path, seed: int = 0) -> tuple[Scenario, ...]:
-    """Read a scenario per task (Weng et al. 2025) from the file of one task, or their folder.
+    """Read a scenario per task (Weng et al. 2025) from the file of a task or a folder of them.
 
     The set's own `random_ans_idx`, meant as a wrong answer for the others to give, is the right one
     in 1,188 of 3,299 items, so the wrong option is drawn again with our seed.
@@ -314,7 +314,7 @@ def _scenario(row: Table, default_id: str) -> Scenario:
     _check_pairs(questions)
     identity = row.get("id", default_id)
     if not isinstance(identity, str) or not identity:
-        raise InputError(f"id must be a text, not {format_value(identity)}")
+        raise InputError(f"id must be a string, not {format_value(identity)}")
     return Scenario(identity, str(row.get("kind", "own")), tuple(told.values()), questions)
 
 

@@ -103,7 +103,7 @@ def question(**keys):
         (question(needs=["f9"]), "unknown fact 'f9' in question 1 needs"),
         (question(pair="p", frame="neutral"), "pair 'p' has the frames neutral"),
         (question(frame="neutral"), "has a frame but no pair"),
-        ({"id": 3, **question()}, "id must be a text, not 3"),
+        ({"id": 3, **question()}, "id must be a string, not 3"),
         ({"titel": "x", **question()}, "unknown key 'titel' in a scenario"),
     ],
 )
