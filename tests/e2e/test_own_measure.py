@@ -66,7 +66,7 @@ def _uncorrected(effect: Any) -> Any:
         (
             "from dataclasses import dataclass\n@dataclass\nclass Hasty:\n    sure: float = 1",
             PLAN,
-            "needs a text `says` and a method `tally",
+            "needs a string `says` and a method `tally",
         ),
     ],
 )

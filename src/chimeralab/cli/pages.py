@@ -278,7 +278,7 @@ def report(path: Path, open_it: bool, as_json: bool) -> None:
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="The address to listen on. Anything but this machine's own is open to the network.",
+    help="The address to listen on. Anything but a loopback address is open to the network.",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Default: 8472, or a free port if it is taken."

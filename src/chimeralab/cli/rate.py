@@ -211,7 +211,7 @@ def _rate_logs(options: dict[str, Any]) -> None:
 
 
 def _open_study(path: str | Path, options: dict[str, Any]) -> "Study":
-    """Open a study, and ask now for consent to what its plan, or a model that rates, will do."""
+    """Open a study; ask now for consent to its code and to the keys of a model that rates."""
     # Imported here: rating a log needs no study and should start quickly.
     require_extra("lab")
     from chimeralab.study import Study  # noqa: PLC0415
@@ -405,9 +405,9 @@ def invite(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
 def attack(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
     """Measure how often a rater's labels flip under attack.
 
-    Each conversation of --only SAMPLE, or of 20, is rated eleven times: twice unchanged, once with
-    the labels in the other order, and once with each of eight attacks inserted. The flip rates are
-    printed and stored.
+    Each conversation of --only SAMPLE, or of 20 random ones, is rated eleven times: twice
+    unchanged, once with the labels in the other order, and once with each of eight attacks
+    inserted. The flip rates are printed and stored.
 
     \b
     Example:

@@ -117,7 +117,7 @@ def measure(
     speaker: str | None = None,
     skip_blank: bool = False,
 ) -> Iterator[MeasuredConversation]:
-    """Measure a stream of conversations, exactly near every cutoff."""
+    """Measure a stream of conversations, with exact similarities near every cutoff."""
     band = GuardBand(encoder, cutoffs)
     batches = encode_batches(trajectories, encoder, speaker=speaker, skip_blank=skip_blank)
     for batch in batches:

@@ -110,7 +110,7 @@ class Batch:
         self.conversation = self.start = 0
 
     def add(self, text: str, heads: set[int]) -> None:
-        """Add the next message of a conversation; `heads` are hashes of how its long ones begin."""
+        """Add the next message; `heads` has the hashes of the first words of earlier long ones."""
         words = tokenize(text)
         masked = tokenize(mask_blocks(text)) if may_quote(text) else words
         loud = is_polite(text, words)
@@ -263,7 +263,7 @@ def _hash_trigrams(
 
 
 def screen_twin(trigrams: KeyTable, lengths: Ints, s: Loops) -> Bools:
-    """Twin needs trigrams in common with an earlier message, and boilerplate with two."""
+    """A twin needs trigrams in common with an earlier message, boilerplate with two of them."""
     grams = trigrams.count(trigrams.content)
     share = trigrams.count(trigrams.recurs(1) & trigrams.content) / np.maximum(1, grams)
     # A whole copy counts even where no share would.

@@ -345,7 +345,7 @@ def rate_study(
 def make_brake(study: Study, who: PlannedRater) -> Brake:
     """Make a brake for the limits of the plan.
 
-    The cost of a study includes that of its raters; it does not stop a rater that is free.
+    The cost of a study includes that of its raters; its limit does not stop a rater that is free.
     """
     run = study.plan.run
     max_cost = run.max_cost if who.about.costs_money else None

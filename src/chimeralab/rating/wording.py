@@ -122,7 +122,7 @@ class Wording:
 
 
 def normalize(text: str) -> Wording:
-    """Normalise a text.
+    """Normalise a text for comparison with others.
 
     >>> normalize("Well, GOODBYE!").key == normalize("well goodbye...").key
     True

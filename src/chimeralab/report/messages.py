@@ -57,7 +57,7 @@ ShownCall = tuple[str, Text | None, Text | None, bool]
 LoopMark = tuple[list[Loop], list[int]]
 """The loops that contain a message (notices only without a verdict), and what it repeats."""
 Side = tuple[int, str | None, Markup]
-"""Position, speaker and marked words of one of two messages compared."""
+"""Position, speaker and marked words of one of two compared messages."""
 
 
 class ShownMessage(NamedTuple):

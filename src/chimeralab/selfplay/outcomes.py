@@ -189,7 +189,7 @@ EXPLORATORY = Outcomes(estimands=())
 
 
 def parse_contrast(text: str) -> WeightedContrast:
-    """Parse a contrast of the command line.
+    """Parse a contrast from the command line.
 
     >>> parse_contrast("ROT = A, B").by_condition
     {'ROT': 1.0, 'A': -0.5, 'B': -0.5}

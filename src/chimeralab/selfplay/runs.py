@@ -254,7 +254,7 @@ COLUMNS = (
 
 
 def read_runs(path: str | Path) -> Runs:
-    """Read a table of runs from CSV, JSON lines or Parquet; errors name the line and column."""
+    """Read a table of runs from CSV, JSON Lines or Parquet; errors name the line and column."""
     path = Path(path)
     # In JSON, an absent key means null.
     needed = COLUMNS[:-1] if path.suffix == ".jsonl" else COLUMNS

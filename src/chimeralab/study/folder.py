@@ -229,7 +229,7 @@ def new_study(path: Path, template: str) -> tuple[Path, ...]:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{path} can't be made ({error.strerror})") from error
+        raise InputError(f"{path} can't be created ({error.strerror})") from error
     name = json.dumps(path.resolve().name, ensure_ascii=False)
     for source in sources:
         write_text(path / source.name, source.read_text("utf-8").replace("@NAME@", name))

@@ -47,7 +47,7 @@ class Forecast(Record):
 
 
 def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
-    """Compute upper bounds; the time needs an answer of every model."""
+    """Compute upper bounds; the one on time needs an answer from every model."""
     loads = []
     for model, subject in plan.models.items():
         calls, prompt_tokens, completion_tokens = plan.kind.count_requests(plan, model)
@@ -57,7 +57,7 @@ def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
     costs = [load.cost for load in loads if load.calls]
     conversations = len(plan.conditions) * len(plan.prompts) * plan.conversation.repeats
     gate = plan.extras["gate"]
-    sharpness = gate.power(conversations, len(plan.prompts))
+    power = gate.power(conversations, len(plan.prompts))
     return Forecast(
         conversations=conversations,
         calls=sum(load.calls for load in loads),
@@ -66,10 +66,10 @@ def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
         hours=_hours(loads, answers, plan.run.concurrency),
         advice=(
             *_advice(plan, loads),
-            *gate.advise(sharpness),
+            *gate.advise(power),
             *plan.kind.advise(plan),
         ),
-        gate=sharpness,
+        gate=power,
         detectable=plan.kind.detectable(plan),
     )
 

@@ -350,7 +350,7 @@ class CustomMeasure(str):
         if name in MEASURES or name in METRICS:
             raise InputError(f"{place}: {name!r} is a built-in measure; choose another name")
         if not callable(getattr(part, "tally", None)) or not getattr(part, "says", ""):
-            raise InputError(f"{place} needs a text `says` and a method `tally(rows)`")
+            raise InputError(f"{place} needs a string `says` and a method `tally(rows)`")
 
         def tally(rows: Rows) -> HitRate:
             try:

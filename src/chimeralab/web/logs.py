@@ -112,7 +112,7 @@ def load_conversation(request: Request) -> JudgedConversation:
     n = request.path_params["n"]
     trajectory, detection = get_scanner(request).index.get(n) or (None, None)
     if trajectory is None or detection is None:
-        raise HTTPException(404, f"conversation {n} does not exist, or is not read yet")
+        raise HTTPException(404, f"conversation {n} does not exist or has not been read yet")
     by_vectors = detection.detector["name"] is not None
     judges = DetectorPair(LOCKED if by_vectors else None, LOOPS)
     return JudgedConversation(trajectory, detection, judges, FACT, f"/logs/{n}")

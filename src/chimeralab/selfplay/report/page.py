@@ -326,8 +326,8 @@ def _conversation(
         words,
         name=f"timeline_{key}",
         captions=[
-            "How similar each turn is to the two before it. On or above a dashed line of its own "
-            "colour, a turn repeats."
+            "How similar each turn is to the two before it. A turn on or above the dashed line of "
+            "its own colour repeats an earlier one."
         ],
     )
     if lines:
@@ -336,7 +336,7 @@ def _conversation(
     if len(detection.positions) > 1 and weights.locate(weights.ENCODER) is not None:
         kept = [trajectory.turns[place - 1].text for place in detection.positions]
         pairs = compare_turns(default_encoder().encode(kept).vectors)
-        caption = "Every turn with every earlier one; the darker, the more similar."
+        caption = "Every turn compared with every earlier one; the darker, the more similar."
         yield heat_map_figure(detection, pairs, name=f"heat_map_{key}", captions=[caption])
     window = detection.detector["settings"].get("window")
     for is_open, messages in parts(list_messages(trajectory, detection, loops), detection):

@@ -218,7 +218,7 @@ def remarks(analysis: TrialAnalysis) -> str:
 
 
 def _stressors(plan: TrialPlan) -> dict[str, Any]:
-    """What the sentences on the stressors need."""
+    """The values for the sentences about stressors."""
     arms = plan.arms.values()
     words = {name: part.words for arm in arms for name, part in arm.stressors.items()}
     return {"stressors": words, "sham": any(arm.sham for arm in arms)}

@@ -1,4 +1,4 @@
-"""Scenarios in files: BenchForm, MT-Consistency, SYCON-Bench, and JSON Lines of one's own."""
+"""Scenarios in files: BenchForm, MT-Consistency, SYCON-Bench, and your own JSON Lines."""
 
 import ast
 import json
