@@ -62,7 +62,7 @@ class ClaudeCodeHook:
             self._ended.append((path, event))
         ended = [each for where, each in self._ended if where == path]
         self._times = []
-        for time, message in merge_messages(_read_tail(path), ended, aside=bool(agent)):
+        for time, message in merge_messages(_read_tail(path), ended, sidechain=bool(agent)):
             self._times.append(time)
             yield message
 
@@ -98,7 +98,7 @@ def _value(line: bytes) -> dict[str, Any] | None:
 
 
 def merge_messages(
-    lines: Iterable[Mapping[str, Any]], ended: Sequence[Event] = (), *, aside: bool = False
+    lines: Iterable[Mapping[str, Any]], ended: Sequence[Event] = (), *, sidechain: bool = False
 ) -> Iterator[tuple[str, Message]]:
     """Merge the lines of each message, and add calls that are not in the transcript yet.
 
@@ -107,7 +107,7 @@ def merge_messages(
     by_id: dict[str, dict[str, Any]] = {}
     messages: list[tuple[str, Message]] = []
     for n, line in enumerate(lines):
-        message = _message(line) if bool(line.get("isSidechain")) == aside else None
+        message = _message(line) if bool(line.get("isSidechain")) == sidechain else None
         name = str((line.get("message") or {}).get("id") or n)
         if name in by_id and message:
             by_id[name]["content"] += message["content"]

@@ -288,7 +288,7 @@ class ATIF(Reader):
 
 NOTES = ("change_agent_state", "recall", "null", "think", "condensation", "pause")
 SAYS = ("message", "finish")
-GOES_ON = ("loading", "init", "running", "paused", "idle")
+UNFINISHED = ("loading", "init", "running", "paused", "idle")
 SOURCES = ("agent", "user", "environment", "hook")
 
 
@@ -341,7 +341,7 @@ def _event_talk(name: str, events: list[Any], metadata: dict[str, Any], place: P
             is_status = event.get("key") in ("execution_status", "agent_status")
             state = event.get("value") if is_status else None
         last = state if isinstance(state, str) else last
-    return make_trajectory(place, name, messages, metadata, unfinished=last in GOES_ON)
+    return make_trajectory(place, name, messages, metadata, unfinished=last in UNFINISHED)
 
 
 def _event_messages(event: Any, place: str) -> Iterator[ChatMessage]:

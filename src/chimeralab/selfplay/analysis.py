@@ -74,7 +74,7 @@ def answer(
     """Estimate one estimand, Holm-corrected over its own comparisons."""
     chosen = select(runs, estimand)
     if not chosen.rows:
-        missing = "no run is left after what the estimand leaves out"
+        missing = "the estimand leaves out every run"
         return EstimandAnswer(estimand, estimand.summary(), 0, (), chosen.left_out, missing)
     if estimand.contrast == PAIRS:
         # The share of collapsed turns sets the direction of pairs for every measure.

@@ -335,7 +335,7 @@ def _estimate_under(
     if estimand:
         runs = select(runs, estimand)
     if not runs.rows:
-        return 0, None, None, None, "no run is left after what the estimand leaves out"
+        return 0, None, None, None, "the estimand leaves out every run"
     measure: Measure = estimand.measure if estimand else "share"
     values, reason = per_run(runs, measure, settings.tau)
     if values is None:
