@@ -62,7 +62,7 @@ def print_comparisons(title: str, effects: Sequence[Effect], level: float) -> No
 
 
 def print_report_table(title: str, content: ReportTable) -> None:
-    """Print a table of the report, and the reason behind each dash below it."""
+    """Print a table of the report and, below it, the reason behind each dash."""
     rows = [
         [sanitize(f"{text} [{mark}]" if mark else text) for text, mark in row]
         for row in content.rows

@@ -380,7 +380,7 @@ def _lines(talk: Talk, ask: Ask, history: Sequence[TurnRecord]) -> Iterator[tupl
         yield ("user", talk.prompt.text)
     first = ask.first_shown
     # Strict chat templates want the first message from the user, so a trimmed history that would
-    # open with the speaker's own turn keeps one turn more.
+    # open with the speaker's own turn keeps one more turn.
     if first > 1 and not sees_seed and talk.slot(first) == ask.slot:
         first -= 1
     for turn in history[first - 1 :]:

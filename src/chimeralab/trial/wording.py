@@ -258,7 +258,7 @@ def numbers_differ(one: str, other: str) -> bool:
 
 
 def opposites_differ(one: str, other: str) -> bool:
-    """Whether a word found in one statement only excludes, or reverses, a word of the other only.
+    """Whether a word that only one statement has excludes or reverses one that only the other has.
 
     >>> opposites_differ("The door is open.", "The door is shut.")
     True
