@@ -134,7 +134,7 @@ def _result_in(event: Event) -> Any:
 
 
 def _message(line: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Parse the message of a line: one of the API, a nudge of ours, or None."""
+    """Parse the message of a line: one from the API, one of our nudges, or None."""
     if line["type"] == "attachment":
         is_nudge = MARK in str(line.get("attachment"))
         return {"role": "system", "content": f"{MARK}nudge"} if is_nudge else None

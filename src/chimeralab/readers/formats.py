@@ -30,7 +30,7 @@ READERS: dict[str, type[Reader]] = {
 
 UNKNOWN = "not a conversation in a known format"
 
-NO_CONVERSATIONS = {
+NOT_CONVERSATIONS = {
     "resourceLogs": "OpenTelemetry log records, not conversations; let your instrumentation put "
     "the messages into spans (OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental and "
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=span_only)",
@@ -95,7 +95,7 @@ class Formats:
         if isinstance(value, dict):
             first = next(iter(items(value.get("data"))), None)
             keys_given = {*value, *first} if isinstance(first, dict) else value
-            for key, advice in NO_CONVERSATIONS.items():
+            for key, advice in NOT_CONVERSATIONS.items():
                 if key in keys_given:
                     raise Unreadable(advice)
             keys = ", ".join(repr(key[:20]) for key in list(value)[:5])

@@ -137,7 +137,7 @@ CODECS: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 PARQUET = b"PAR1"
-NO_LOGS = {
+NOT_LOGS = {
     b"SQLite format 3": "an SQLite database; export the conversations as JSON Lines or CSV",
     b"ARROW1": "an Arrow file; save it as Parquet",
     b"%PDF": "a PDF; save its text as 'Name: text' lines",
@@ -197,7 +197,7 @@ def _detect(file: BinaryIO) -> LogFile:
     if head.startswith(UTF16):
         head, stream = _peek(as_stream(from_utf16(stream)))
         return LogFile(stream, head, is_decoded=True)
-    for magic, advice in NO_LOGS.items():
+    for magic, advice in NOT_LOGS.items():
         if head.startswith(magic):
             raise Unreadable(advice)
     if b"\0" in head:

@@ -224,7 +224,7 @@ LABEL = re.compile(
     r"(?:\*\*|__)?([^\W\d_][\w .'-]{0,39})(?:\*\*|__)?:(?:\*\*|__)?(?:[ \t]+|$)"
 )
 # Words before a colon that start lines of other kinds of files.
-NO_NAMES = {"info", "warning", "error", "debug", "note", "notes", "todo", "http", "https", "warn"}
+NOT_NAMES = {"info", "warning", "error", "debug", "note", "notes", "todo", "http", "https", "warn"}
 
 
 def parse_transcript(text: str) -> tuple[Turn, ...] | None:
@@ -240,7 +240,7 @@ def parse_transcript(text: str) -> tuple[Turn, ...] | None:
     names = {
         name
         for name, count in counted.items()
-        if name.lower() not in NO_NAMES and (count > 1 or name.lower() in ROLES)
+        if name.lower() not in NOT_NAMES and (count > 1 or name.lower() in ROLES)
     }
     turns: list[tuple[str, list[str]]] = []
     for line, label in zip(lines, labels, strict=True):

@@ -152,7 +152,7 @@ def _benchform_item(path: Path, rng: Random, number: int, item: Any) -> Question
         options = tuple(str(option).strip() for option in item["multiple_choice_targets"])
         truth = options[item["multiple_choice_scores"].index(1)]
     except (TypeError, KeyError, AttributeError, ValueError, IndexError):
-        raise _misfit(path, BENCHFORM, f"item {number} has other fields") from None
+        raise _misfit(path, BENCHFORM, f"item {number} has different fields") from None
     distinct = tuple(dict.fromkeys(options))
     if len(distinct) < 2:
         return None
