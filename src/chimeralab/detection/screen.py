@@ -128,7 +128,7 @@ class Batch:
         self.conversations.append(self.conversation)
 
     def continue_with(self, window: int) -> "Batch":
-        """An empty batch that starts with a window of the last conversation."""
+        """A new batch, which starts with a window of the last conversation."""
         after = Batch(self._vocabulary)
         after.conversation = self.conversation
         after.start = kept = min(window, self.conversations.count(self.conversation))
