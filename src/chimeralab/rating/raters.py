@@ -403,7 +403,7 @@ def import_study_packet(study: Study, sheet: Path, rater: str) -> PacketRatings:
         )
     rows = read_sheet(sheet)
     if not rows:
-        raise InputError(f"{sheet} has no rows; it should be the filled sheet of a packet")
+        raise InputError(f"{sheet} has no rows; it should be the filled-in sheet of a packet")
     name = rows[0].sheet.rpartition("-")[0]
     with open_store(study) as db:
         row = db.execute("SELECT packet FROM packets WHERE name = ?", [name]).fetchone()

@@ -110,7 +110,7 @@ def self_play_study(study: str, condition: str | None = None, allow_code: bool =
 
 @solver
 def study_self_play(study: str, allow_code: bool = False) -> Solver:
-    """Run the conversation of a study with the sample's id."""
+    """Run the study's conversation whose id is the sample's."""
     opened = open_study(study, allow_code)
     planned = {talk.id: talk for talk in opened.talks}
     watch = None

@@ -80,7 +80,7 @@ def stress_trial(study: str, subject: str | None = None, allow_code: bool = Fals
 
 @solver
 def trial_session(study: str, allow_code: bool = False) -> Solver:
-    """Run the session of a trial with the sample's id."""
+    """Run the trial session whose id is the sample's."""
     opened = open_study(study, allow_code)
     planned = {talk.id: talk for talk in opened.talks}
 
