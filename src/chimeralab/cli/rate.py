@@ -341,7 +341,7 @@ def packet(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
     click.option("--rater", metavar="human:NAME", required=True, help="Who filled in the sheet."),
 )
 def import_sheet(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
-    """Store the labels of a packet's filled sheet.
+    """Store the labels of a packet's filled-in sheet.
 
     SHEET is the packet's ratings.csv. All of its labels are stored, or none.
 

@@ -174,7 +174,7 @@ def sheet_checksum(sheet: str, item: Item) -> str:
 
 
 def read_sheet(path: Path) -> list[DraftRating]:
-    """Read the rows of a filled sheet."""
+    """Read the rows of a filled-in sheet."""
     rows = []
     for line, row in read_rows(path, tuple(COLUMNS), kind=".csv"):
         cells = {name: row[name].strip() for name in COLUMNS}
@@ -187,7 +187,7 @@ def read_sheet(path: Path) -> list[DraftRating]:
 def import_packet(
     sheet: Path, key: PacketKey, items: Mapping[str, Item], rubric: Rubric, rater: str
 ) -> PacketRatings:
-    """Read a filled sheet; the first label of an item counts, its duplicate is the retest."""
+    """Read a filled-in sheet; the first label of an item counts, its duplicate is the retest."""
     page = sheet.with_name(PAGE)
     if page.exists() and hashlib.sha256(page.read_bytes()).hexdigest() != key.page_sha256:
         raise InputError(f"{page} was edited after the export; its labels can't be trusted")
@@ -209,7 +209,7 @@ def collect_ratings(
     items: Mapping[str, Item],
     rater: str,
 ) -> PacketRatings:
-    """Convert filled sheets to ratings; `source` names the packet in errors."""
+    """Convert filled-in sheets to ratings; `source` names the packet in errors."""
     rows = _by_sheet(filled, key, source)
     _check_texts_unchanged(key, items)
     first = {entry.item: rows[entry.sheet] for entry in key.entries if not entry.duplicate}

@@ -394,7 +394,7 @@ def export_study_packet(
 
 
 def import_study_packet(study: Study, sheet: Path, rater: str) -> PacketRatings:
-    """Store the labels of a filled sheet, all or none."""
+    """Store the labels of a filled-in sheet, all or none."""
     study.check_lock()
     who = find_rater(study, rater)
     if not who.about.needs_packet:
