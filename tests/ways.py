@@ -1,5 +1,6 @@
 """Profile a command: the files, functions and record types that it passes through."""
 
+import gc
 import sys
 import threading
 from collections.abc import Callable
@@ -60,6 +61,9 @@ def profile(command: Callable[[], Any]) -> Way:
             files.add(code.co_filename[len(ROOT) + 1 :])
             functions.add((code.co_filename, code.co_qualname))
 
+    # Garbage of earlier tests must not be collected meanwhile: closing a generator is a call, too.
+    gc.collect()
+    gc.disable()
     threading.setprofile(watch)
     sys.setprofile(watch)
     try:
@@ -67,4 +71,5 @@ def profile(command: Callable[[], Any]) -> Way:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
+        gc.enable()
     return Way(frozenset(files), frozenset(functions), frozenset(records))
