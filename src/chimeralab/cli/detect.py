@@ -1,6 +1,6 @@
 """`chimera detect`: find loops and collapse in logs, or in a study."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from chimeralab.cli.logs import save_state, select_logs
 from chimeralab.cli.options import (
     CODE_OPTION,
     DETECTOR_OPTIONS,
@@ -34,7 +35,7 @@ from chimeralab.cli.verdict_table import (
     nearest_similarities,
     parse_checks,
 )
-from chimeralab.core.errors import InputError
+from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.extras import require_extra
 from chimeralab.core.numbers import plural
 from chimeralab.core.records import Detection
@@ -46,7 +47,8 @@ from chimeralab.detection.judging import Judge
 from chimeralab.detection.locked import LockedRule
 from chimeralab.detection.loops import resolve_loops
 from chimeralab.detection.seam import Detector, summarise_detector
-from chimeralab.detection.verdict import as_json, from_json
+from chimeralab.detection.verdict import as_json
+from chimeralab.readers.logs import PARTLY
 
 if TYPE_CHECKING:
     from chimeralab.embedding.encoder import Encoder
@@ -56,11 +58,26 @@ RAY = "ray"
 # Options for printed results; a Ray job writes its results into a folder.
 NOT_ON_RAY = (
     "json", "trace", "group_by", "fail_on", "max_share", "junit", "fail_on_collapse", "cache",
+    "recent", "since", "state",
 )  # fmt: skip
 
 
 @click.command()
-@with_options(*LOG_OPTIONS)
+@click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(readable=False))
+@with_options(*LOG_OPTIONS[1:])
+@click.option(
+    "--recent",
+    metavar="WHEN",
+    help="Instead of PATH, judge the sessions of coding agents on this machine (`chimera logs`) "
+    "that changed since a date (2026-01-31) or within a time (7d, 12h).",
+)
+@click.option("--since", metavar="WHEN", help="Judge only logs that changed since then.")
+@click.option(
+    "--state",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Judge only logs that are new or have changed since the last run with this file.",
+)
 @click.option(
     "--json", "json", is_flag=True, help="Print one JSON object per conversation, each on a line."
 )
@@ -132,17 +149,83 @@ def detect(**options: Any) -> None:
       chimera detect logs/
       chimera detect logs/ --group-by model
       chimera detect logs/ --no-vectors --fail-on loop --junit loops.xml
+      chimera detect --recent 7d --state seen.json
     """
     detector = pop_detector(options)
+    check_paths(options)
     if options["engine"] == RAY:
         detect_on_ray(detector, options)
         return
     check_local_options(options)
     failing, max_share = parse_checks(options, choose_judges(detector, options))
     junit = JUnit(options["junit"], failing)
+    unread: list[LogError] = []
+    chosen = select_logs(options, unread) if narrowing_options(options) else (None, 0, {})
+    options["logs"], unchanged, stamps = chosen
+    table, words, how = judge_all(detector, options, junit, unread)
+    if not table.all.conversations:
+        summary = "nothing new to judge: " + describe_none(unread, unchanged)
+        say(summary)
+        failures = [summary] if NOTHING_JUDGED in options["fail_on"] else []
+    else:
+        print_verdicts(table, options, [e.source for e in unread if e.group == PARTLY])
+        say(how())
+        summary = table.all.sentence(words)
+        failures = list(table.all.failures(failing, max_share))
+    if options["json"] and (unread or unchanged):
+        click.echo(json_text(describe_unread(unread, unchanged)))
+    if options["state"]:
+        save_state(options["state"], stamps)
+    for failure in failures:
+        say(f"failed: {failure}")
+    junit.write("\n".join([summary, *failures]))
+    if failures:
+        raise click.exceptions.Exit(1)
+
+
+def check_paths(options: dict[str, Any]) -> None:
+    """Reject a call without logs, or with options that choose them in two ways."""
+    given = narrowing_options(options)
+    if not options["paths"] and "--recent" not in given:
+        raise click.UsageError("Missing argument 'PATH...', or --recent 7d.")
+    if "--recent" in given and (options["paths"] or "--since" in given):
+        raise InputError("--recent can't be combined with PATH or --since; --since limits PATH")
+    if given and is_study(options["paths"]):
+        raise InputError(f"{given[0]} is for logs: a study judges what is new by itself")
+
+
+def narrowing_options(options: dict[str, Any]) -> list[str]:
+    """List the given options that leave only some logs."""
+    return [f"--{name}" for name in ("recent", "since", "state") if options[name] is not None]
+
+
+def print_verdicts(table: VerdictTable, options: dict[str, Any], partly: Sequence[str]) -> None:
+    if not options["json"]:
+        table.print_conversations(out, partly, with_files=bool(options["recent"]))
+        table.print_summary(out)
+    elif options["group_by"]:
+        table.print_summary(err)  # stdout has the JSON lines only
+
+
+def describe_none(unread: Sequence[LogError], unchanged: int) -> str:
+    """Say why no log is left to judge.
+
+    >>> describe_none([], 2)
+    '2 logs unchanged or too old'
+    """
+    if not unread and not unchanged:
+        return "no sessions found (`chimera logs --help` says where they are searched)"
+    missing = f", {plural(len(unread), 'file')} not read" if unread else ""
+    return f"{plural(unchanged, 'log')} unchanged or too old{missing}"
+
+
+def judge_all(
+    detector: LockedRule, options: dict[str, Any], junit: JUnit, unread: list[LogError]
+) -> tuple[VerdictTable, ResultWords, Callable[[], str]]:
+    """Judge every conversation, and write and print each verdict that is asked for."""
     source = judge_study if is_study(options["paths"]) else judge_logs
     with open_results(options["out"], trace=options["trace"]) as write:
-        judged, words, how = source(detector, options)
+        judged, words, how = source(detector, options, unread)
         table = VerdictTable(options["group_by"], words)
         for detection, group, prompt in judged:
             hide = detection.trace is not None and not options["trace"]
@@ -152,21 +235,11 @@ def detect(**options: Any) -> None:
             junit.add(shown)
             if options["json"]:
                 click.echo(json_text(as_json(shown)))
-        if not table.all.conversations:
+        if table.all.conversations:
+            table.check_group_field()
+        elif options["logs"] is None:
             raise InputError(f"no finished conversation in {options['paths'][0]}")
-        table.check_group_field()
-    if not options["json"]:
-        table.print_conversations(out)
-        table.print_summary(out)
-    elif options["group_by"]:
-        table.print_summary(err)  # stdout has the JSON lines only
-    say(how())
-    failures = list(table.all.failures(failing, max_share))
-    for failure in failures:
-        say(f"failed: {failure}")
-    junit.write("\n".join([table.all.sentence(words), *failures]))
-    if failures:
-        raise click.exceptions.Exit(1)
+    return table, words, how
 
 
 @contextmanager
@@ -192,8 +265,8 @@ def open_results(out: str | None, *, trace: bool) -> Iterator[Callable[[Detectio
 Judging = tuple[Iterator[tuple[Detection, str | None, str | None]], ResultWords, Callable[[], str]]
 
 
-def judge_logs(detector: LockedRule, options: dict[str, Any]) -> Judging:
-    """Read logs and judge each conversation."""
+def judge_logs(detector: LockedRule, options: dict[str, Any], unread: list[LogError]) -> Judging:
+    """Read logs and judge each conversation; files that could not be read go to `unread`."""
 
     def open_encoder() -> "Encoder":
         from chimeralab.embedding import encoder  # noqa: PLC0415 - not needed for words alone
@@ -209,7 +282,7 @@ def judge_logs(detector: LockedRule, options: dict[str, Any]) -> Judging:
     )
 
     def each() -> Iterator[tuple[Detection, str | None, str | None]]:
-        field, judged = options["group_by"], judge.judge(read_logs(options))
+        field, judged = options["group_by"], judge.judge(read_logs(options, unread))
         for trajectory, detection in with_progress(judged, "conversations"):
             group = group_name(trajectory, detection.positions, field) if field else None
             yield detection, group, None
@@ -217,7 +290,7 @@ def judge_logs(detector: LockedRule, options: dict[str, Any]) -> Judging:
     return each(), FACT, lambda: describe_judge(judge)
 
 
-def judge_study(detector: LockedRule, options: dict[str, Any]) -> Judging:
+def judge_study(detector: LockedRule, options: dict[str, Any], _: list[LogError]) -> Judging:
     """Judge the conversations of a study that have no verdict yet, and load all verdicts."""
     # Imported here to keep start-up fast for logs, the common case.
     from chimeralab import pipeline  # noqa: PLC0415
@@ -238,7 +311,7 @@ def judge_study(detector: LockedRule, options: dict[str, Any]) -> Judging:
 
     def verdicts() -> Iterator[tuple[Detection, str | None, str | None]]:
         field = options["group_by"]
-        for detection in map(from_json, load_detections(study)):
+        for detection in load_detections(study):
             group = str(detection.metadata.get(field, NO_FIELD.format(field))) if field else None
             yield detection, group, str(detection.metadata["prompt"])
 
@@ -246,6 +319,15 @@ def judge_study(detector: LockedRule, options: dict[str, Any]) -> Judging:
     used = describe_detectors(resolve_loops(settings), settings)
     words = scope_of(load_reliability(study)).words
     return verdicts(), words, lambda: f"{used}; {judged} new verdicts, the others stored earlier"
+
+
+def describe_unread(unread: list[LogError], unchanged: int) -> dict[str, Any]:
+    """List the files that were not read, or only partly, as a JSON object."""
+    rows: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
+    for each in unread:
+        row = {"file": each.source, "line": each.line, "group": each.group, "reason": each.reason}
+        rows[each.group == PARTLY].append(row)
+    return {"not_read": rows[False], "partly_read": rows[True], "unchanged": unchanged}
 
 
 def describe_judge(judge: Judge) -> str:

@@ -1,10 +1,12 @@
 """Options shared by several commands: which logs to read, how to judge and group them."""
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import reduce
-from itertools import chain
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -19,56 +21,132 @@ from chimeralab.core.parts import CodeFile, Consent, SentKey
 from chimeralab.core.records import Trajectory
 from chimeralab.detection.locked import LOCKED, READINGS, LockedRule
 from chimeralab.detection.loops import LOOPS, DetectorPair
-from chimeralab.readers.logs import read_all
-from chimeralab.readers.seam import Reader
+from chimeralab.readers.logs import (
+    DAMAGED,
+    EMPTY,
+    PARTLY,
+    count_groups,
+    find_logs,
+    find_refusal,
+)
+from chimeralab.readers.logs import read as read_log
+from chimeralab.readers.seam import CALLS_READ, Reader
 
 MAX_NAMED = 5
+MAX_GROUPS = 8
 MAX_FIELDS = 12
 NO_FIELD = "(no {})"
+# What metadata say about how a conversation was read, for one and for several.
+NOTED = {
+    "unfinished": (
+        "{} was unfinished when the log was written",
+        "{} were unfinished when the log was written",
+    ),
+    CALLS_READ: ("calls read from text in {}",) * 2,
+}
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def read_logs(options: Mapping[str, Any]) -> Iterator[Trajectory]:
+@contextmanager
+def suggest_table(path: Path, *names: str) -> Iterator[None]:
+    """Name the table of an export that a command reads, if it is given another one next to it.
+
+    ``names`` are the tables that it reads; the first one in the folder holds the most.
+    """
+    try:
+        yield
+    except LogError as error:
+        better = names[: names.index(path.stem)] if path.stem in names else names
+        tables = (path.with_name(f"{name}{path.suffix}") for name in better)
+        found = next((table for table in tables if table.is_file()), None)
+        if found is None:
+            raise
+        raise InputError(f"{error}; of the tables next to it, give {found}") from None
+
+
+def read_logs(
+    options: Mapping[str, Any], unread: list[LogError] | None = None
+) -> Iterator[Trajectory]:
     """Read every conversation that LOG_OPTIONS select; report and count bad entries.
 
-    Without --skip-bad, bad entries make the command fail after everything else was processed.
+    Files that are not read, or only partly, are added to `unread`. Without --skip-bad, bad entries
+    make the command fail after everything else was processed.
     """
-    bad: dict[str, list[LogError]] = {}
-    others: list[str] = []
-    read = unfinished = 0
+    bad: list[list[LogError]] = []
+    unread = [] if unread is None else unread
+    read, named = 0, set(map(str, options["paths"]))
+    noted = Counter[str]()
     context = click.get_current_context()
-    for trajectory in read_all(
-        options["paths"],
-        format=options["format"],
-        on_bad=lambda error: bad.setdefault(error.source, []).append(error),
-        on_skip=others.append,
-    ):
-        read += 1
-        unfinished += trajectory.metadata.get("unfinished") is True
-        yield trajectory
-    for error in chain.from_iterable(errors[:MAX_NAMED] for errors in bad.values()):
-        say(f"skipped {error}")
-    skipped = ""
-    if bad:
-        skipped = plural(sum(map(len, bad.values())), "bad entry", "bad entries") + " skipped"
-        say(skipped)
-    if not read:
-        raise InputError(f"no conversation found in {', '.join(options['paths'])}")
-    if skipped and not options["skip_bad"]:
+    chosen = options.get("logs")  # by `detect`: those that are new
+    logs = chosen
+    if logs is None:
+        logs = find_logs(options["paths"], format=options["format"], on_skip=unread.append)
+    for log in logs:
+        errors: list[LogError] = []
+        before = read
+        for trajectory in read_log(
+            log, format=options["format"], on_bad=errors.append, on_partly=unread.append
+        ):
+            read += 1
+            noted.update(name for name in NOTED if trajectory.metadata.get(name))
+            yield trajectory
+        if errors and read == before:
+            unread.append(_explain_unread(log, errors[0]))
+        # A log without a conversation is bad only if it was asked for by name.
+        bad.append([e for e in errors if not e.group or (e.group == EMPTY and log in named)])
+    bad = list(filter(None, bad))
 
-        def fail() -> None:
+    def finish() -> None:
+        say_skipped(bad, unread, verbose=options["verbose"])
+        skipped = plural(sum(map(len, bad)), "bad entry", "bad entries") + " skipped"
+        if bad and (read or chosen) and not options["skip_bad"]:
             raise InputError(f"{skipped}; use --skip-bad to allow that")
+        if bad:
+            say(skipped)
 
-        context.call_on_close(fail)
-    if unfinished:
-        were = "was" if unfinished == 1 else "were"
-        say(f"{plural(unfinished, 'conversation')} {were} unfinished when the log was written")
-    if others:
-        files = f"ignored {plural(len(others), 'file')} that {'is' if len(others) == 1 else 'are'}"
-        say(f"{files} not logs" + (":" if options["verbose"] else " (--verbose lists them)"))
-        for other in others if options["verbose"] else ():
-            say(f"  {other}")
+    context.call_on_close(finish)  # after the results
+    if not read and chosen is None:
+        raise InputError(f"no conversation found in {', '.join(options['paths'])}")
+    for name, count in noted.items():
+        say(NOTED[name][count > 1].format(plural(count, "conversation")))
+
+
+def _explain_unread(log: str, error: LogError) -> LogError:
+    """Say why nothing of a log could be read."""
+    found = find_refusal(log) if Path(log).is_file() else None
+    group = f"{error.format} (bad entries)" if error.format else error.group or DAMAGED
+    return found or LogError(error.source, error.reason, error.line, error.format, group)
+
+
+def say_skipped(
+    bad: Sequence[Sequence[LogError]], unread: Sequence[LogError], *, verbose: bool
+) -> None:
+    """Report bad entries, by log, and files that were not read; the first few, unless verbose."""
+    # The first of each log, then the second of each, and so on.
+    errors = [e for turn in zip_longest(*(each[:MAX_NAMED] for each in bad)) for e in turn if e]
+    partly = [error for error in unread if error.group == PARTLY]
+    # If there are many, two of them are an example, and all fits on a screen.
+    few = [len(each) if verbose or len(each) <= MAX_NAMED else 2 for each in (errors, partly)]
+    for error in errors[: few[0]]:
+        say(f"skipped {error}")
+    for error in partly[: few[1]]:
+        say(f"partly read, so its verdicts are not a result: {error}")
+    if len(partly) > few[1]:
+        say(f"… and {len(partly) - few[1]:,} more logs partly read")
+    missing = [error for error in unread if error.group != PARTLY]
+    if not missing:
+        return
+    groups = count_groups(missing)
+    shown, rest = groups[:MAX_GROUPS], len(groups) - MAX_GROUPS
+    if verbose or rest < 2:
+        shown = groups
+    else:
+        shown.append(f"and {rest} smaller groups")
+    tail = ":" if verbose else " (--verbose lists them)"
+    say(f"{plural(len(missing), 'file')} not read: {', '.join(shown)}{tail}")
+    for error in missing if verbose else ():
+        say(f"  {error}")
 
 
 def _choose_reader(
@@ -117,7 +195,7 @@ LOG_OPTIONS: tuple[Decorator, ...] = (
         help="Judge only these turns. Default: the assistant's in a chat, all in self-play.",
     ),
     click.option("--skip-bad", is_flag=True, help="Don't fail if some entries can't be read."),
-    click.option("--verbose", is_flag=True, help="List the files that were ignored."),
+    click.option("--verbose", is_flag=True, help="List each file that was not read, and why."),
     click.option(
         "--cache",
         type=click.Path(dir_okay=False, path_type=Path),

@@ -3,7 +3,7 @@
 import sys
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from chimeralab.core.records import Episode
 
 if TYPE_CHECKING:
     from chimeralab.study import ConditionFlow, Study
+    from chimeralab.trial.metrics import Dfs, Gfq, Mci, Metrics
 
 BARS = "▁▂▃▄▅▆▇█"
 QUIET_SECONDS = 2.0
@@ -67,6 +68,15 @@ def shorten(text: str, width: int) -> str:
     """
     tail = width // 3
     return text if len(text) <= width else text[: width - tail] + "…" + text[len(text) - tail + 1 :]
+
+
+def keep_end(text: str, width: int) -> str:
+    """Shorten a long name from the left, since its end tells it from others.
+
+    >>> keep_end("logs/2026/run-17.jsonl", 12)
+    '…un-17.jsonl'
+    """
+    return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
 
 
 def speaker_label(judged: str) -> str:
@@ -171,3 +181,30 @@ def summarize_flow(arms: "Sequence[ConditionFlow]", order: Sequence[str]) -> Tab
         others = (column[place] for column in texts.values())
         table.add_row(sanitize(arm.condition), *cells, *others)
     return table
+
+
+# With values and intervals on one line, and the least that names need.
+NUMBERS_WIDTH = 72
+MIN_NAME_WIDTH = 24
+
+
+def groups_table(by: str, groups: Mapping[str, "Metrics"], width: int) -> Table:
+    """Tabulate the metrics by group; in a narrow terminal, intervals go below their values."""
+    from chimeralab.trial.measures import PARTS  # noqa: PLC0415 - only for trials
+
+    gap = " " if width >= NUMBERS_WIDTH + MIN_NAME_WIDTH else "\n"
+    table = new_table(by, "sessions", "trials", *(name.upper() for name in PARTS))
+    for name, metrics in groups.items():
+        counts = (f"{metrics.sessions:,}", f"{metrics.trials:,}")
+        cells = (_cell(getattr(metrics, metric), gap) for metric in PARTS)
+        # With spaces around a plus, the name of an arm can wrap.
+        table.add_row(Text(sanitize(name).replace("+", " + ")), *counts, *cells)
+    return table
+
+
+def _cell(metric: "Mci | Gfq | Dfs", gap: str) -> str:
+    shown = numbers.number(metric.value, 2)
+    if metric.value is None or metric.interval is None:
+        return shown
+    low, high = (numbers.number(bound, 2) for bound in metric.interval)
+    return f"{shown}{gap}({low}–{high})"

@@ -4,7 +4,7 @@ import heapq
 import math
 import xml.etree.ElementTree as ET
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -18,6 +18,7 @@ from rich.text import Text
 from chimeralab.cli.options import check_group_field
 from chimeralab.cli.terminal import (
     format_spans,
+    keep_end,
     new_table,
     percent,
     sanitize,
@@ -38,8 +39,11 @@ from chimeralab.stats.intervals import Interval
 from chimeralab.stats.resample import SampleDesign
 
 MAX_ROWS = 40
+# In a terminal, rows fill a screen, but for the lines of the summary and of notes.
+MIN_LINES, OTHER_LINES = 5, 19
 MIN_WIDTH = 80
 LOOP, COLLAPSE, NOTHING_JUDGED = "loop", "collapse", "nothing-judged"
+Row = tuple[bool, float, int, list[float], Detection]
 NOT_XML = {0xFFFE: "\ufffd", 0xFFFF: "\ufffd"}
 
 
@@ -52,8 +56,9 @@ class VerdictTable:
         self._fields: set[str] = set()
         self._order = count()
         self._clustered = False
+        self._ids = Counter[str]()
         # A heap: loops rank first, then collapse rates, then the negative number of arrival.
-        self._rows: list[tuple[bool, float, int, list[float], Detection]] = []
+        self._rows: list[Row] = []
         self._caveat_turns: Counter[str] = Counter()
         self._caveat_talks: Counter[str] = Counter()
         self._groups: defaultdict[str, VerdictCounts] = defaultdict(VerdictCounts)
@@ -65,6 +70,7 @@ class VerdictTable:
         self.all.add(detection, prompt)
         self._clustered = self._clustered or prompt is not None
         self._fields |= detection.metadata.keys()
+        self._ids[detection.id] += 1
         if group is not None:
             self._groups[group].add(detection, prompt)
         for caveat in detection.warnings:
@@ -78,12 +84,19 @@ class VerdictTable:
         if self._group_by:
             check_group_field(self._group_by, self._groups, self._fields)
 
-    def print_conversations(self, console: Console) -> None:
-        """Print one row per conversation, in the order of the logs."""
+    def print_conversations(
+        self, console: Console, partly: Sequence[str] = (), *, with_files: bool = False
+    ) -> None:
+        """Print one row per conversation, in the order of the logs; `partly` read ones are marked.
+
+        Ids are shortened from the left, and `show --id` takes them like that.
+        """
         spare = max(0, console.width - MIN_WIDTH)
         collapse, loops = self.all.asked_for_collapse, self.all.loops.total > 0
-        # Ids are folded, never cut: people paste them into `--id`.
-        table = new_table("conversation", max_width=20 + spare // 3)
+        width = 20 + spare // 3
+        table = new_table("conversation", max_width=width)
+        labels = self._label_rows(width, partly, with_files=with_files)
+        rows = self._choose_rows(console, labels)
         table.add_column("judged", no_wrap=True)
         table.add_column("turns" if collapse else "steps", justify="right", no_wrap=True)
         if collapse:
@@ -93,8 +106,8 @@ class VerdictTable:
             table.add_column("similarity", no_wrap=True)
         if loops:
             table.add_column("loop", no_wrap=True)
-        for _, _, _, nearest, detection in sorted(self._rows, key=lambda row: -row[2]):
-            cells: list[str | Text] = [Text(sanitize(detection.id))]
+        for _, _, number, nearest, detection in rows:
+            cells: list[str | Text] = [labels[number]]
             if collapse:
                 spans = Text(format_spans(detection.episodes, limit=2), style="bold red")
                 style = "red" if detection.collapsed else ""
@@ -112,13 +125,38 @@ class VerdictTable:
                 cells.append(sparkline(nearest, marked, min(40, 6 + spare // 2)))
             table.add_row(*cells, *([_loop_cell(detection.loops)] if loops else []))
         console.print(table)
-        hidden = self.all.conversations - len(self._rows)
+        hidden = self.all.conversations - len(rows)
         if hidden:
             console.print(
-                f"… and {hidden:,} more. Shown are the {MAX_ROWS} with loops or with the most "
+                f"… and {hidden:,} more. Shown are the {len(rows)} with loops or with the most "
                 f"{self._words.turns}; use --json or --out to get all.",
                 style="dim",
             )
+
+    def _label_rows(
+        self, width: int, partly: Sequence[str], *, with_files: bool
+    ) -> dict[int, Text]:
+        """Name conversations by id, and by file if ids repeat; keys are numbers of arrival."""
+        detections = [row[-1] for row in self._rows]
+        repeated = {each.id for each in detections if with_files or self._ids[each.id] > 1}
+        files, labels = name_files(detections, width, repeated), dict[int, Text]()
+        for _, _, number, _, detection in self._rows:
+            label = labels[number] = Text(keep_end(sanitize(detection.id), width))
+            if detection.source in files:
+                label.append("\n" + "\n".join(files[detection.source]), style="dim")
+            if (detection.source or "").startswith(tuple(f"{file}:" for file in partly)):
+                label.append("\npartly read", style="bold red")
+        return labels
+
+    def _choose_rows(self, console: Console, labels: Mapping[int, Text]) -> list[Row]:
+        """Choose the worst rows that fit on a screen, in the order of the logs."""
+        room, chosen = max(MIN_LINES, console.height - OTHER_LINES), list[Row]()
+        for row in sorted(self._rows, key=lambda row: row[:3], reverse=True):
+            room -= len(labels[row[2]].plain.splitlines())
+            if console.is_terminal and room < 0 and chosen:
+                break
+            chosen.append(row)
+        return sorted(chosen, key=lambda row: -row[2])
 
     def print_summary(self, console: Console) -> None:
         console.print(f"\n{self.all.sentence(self._words)}", soft_wrap=True)
@@ -246,6 +284,31 @@ class VerdictCounts:
             return None
         clusters = self.collapses.prompts or range(len(self.rates))
         return cluster_mean(self.rates, clusters).share_interval()
+
+
+def name_files(
+    detections: Sequence[Detection], width: int, repeated: Container[str]
+) -> dict[str, list[str]]:
+    """Name the sources of conversations whose ids are `repeated` or look the same, in lines.
+
+    Names are shortened from the left to one line, to two lines, and so on, until they differ.
+    """
+    groups = defaultdict[str, list[Detection]](list)
+    for each in detections:
+        groups[keep_end(sanitize(each.id), width)].append(each)
+    named: dict[str, list[str]] = {}
+    for group in groups.values():
+        if len(group) == 1 and group[0].id not in repeated:
+            continue
+        sources = {each.source or "": sanitize(each.source or "") for each in group}
+        longest = max(map(len, sources.values()))
+        for size in count(width, width):
+            names = {source: keep_end(name, size) for source, name in sources.items()}
+            if len(set(names.values())) == len(names) or size > longest:
+                break
+        cut = range(0, size, width)
+        named |= {key: [name[n : n + width] for n in cut] for key, name in names.items()}
+    return named
 
 
 def nearest_similarities(detection: Detection) -> list[float]:

@@ -40,12 +40,26 @@ class Call(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Tokens(Record):
+    """Tokens that a model read and wrote; ``input`` includes those read from a cache."""
+
+    input: int | None = None
+    output: int | None = None
+    total: int | None = None
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Turn(Record):
     """One message of a conversation.
 
     System messages, tool results, bare tool calls and the seed prompt have ``spoken=False``: they
     keep their position, but the locked detector does not judge them. The loop detector also looks
     at the ``calls``.
+
+    ``reasoning`` is what the model thought before the text and is never compared with texts.
+    ``tokens``, ``cost`` (in the currency of the log) and ``at`` (the time, as in the log or in ISO
+    8601) are None where the log lacks them. ``agent`` names the agent of several that wrote it.
     """
 
     text: str
@@ -54,16 +68,47 @@ class Turn(Record):
     model: str | None = None
     spoken: bool = True
     calls: tuple[Call, ...] = ()
+    reasoning: str | None = None
+    tokens: Tokens | None = None
+    cost: float | None = None
+    at: str | None = None
+    agent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Trajectory(Record):
-    """One conversation."""
+    """One conversation.
+
+    ``tokens`` and ``cost`` are totals of a log that does not give them by message. ``parent`` is
+    the id of the conversation that started this one, for a sub-agent.
+    """
 
     id: str
     turns: tuple[Turn, ...]
     metadata: Mapping[str, Any] = field(default_factory=dict)
     source: str | None = None
+    tokens: Tokens | None = None
+    cost: float | None = None
+    parent: str | None = None
+
+
+def load_trajectory(row: Mapping[str, Any]) -> Trajectory:
+    """Load a conversation from `as_dict`; fields that are missing keep their defaults.
+
+    >>> talk = Trajectory("a", (Turn("Hi.", calls=(Call("ls"),), tokens=Tokens(3, 4, 7)),))
+    >>> load_trajectory(talk.as_dict()) == talk
+    True
+    """
+
+    def with_tokens(fields: Mapping[str, Any]) -> dict[str, Any]:
+        given = fields.get("tokens")
+        return {**fields, "tokens": Tokens(**given) if given else None}
+
+    turns = (
+        Turn(**with_tokens(turn) | {"calls": tuple(Call(**each) for each in turn["calls"])})
+        for turn in row["turns"]
+    )
+    return Trajectory(**with_tokens(row) | {"turns": tuple(turns)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +233,7 @@ class Detection(Record):
 ROLES = dict.fromkeys(("user", "human", "customer", "client", "guest"), "user") | dict.fromkeys(
     ("assistant", "ai", "bot", "chatbot", "chatgpt", "gpt", "model", "agent"), "assistant"
 )
+ROLES |= {"tool-call": "tool_call", "tool-response": "tool_response"}  # of smolagents
 # Roles of tool results.
 RESULT_ROLES = frozenset(
     {"tool", "function", "function_response", "tool_response", "tool_result", "observation"}
@@ -206,6 +252,23 @@ def normalize_role(name: str) -> str:
     """
     folded = name.strip().lower()
     return ROLES.get(folded, folded)
+
+
+CHARACTERS_PER_TOKEN = 4
+
+
+def count_tokens(turn: Turn) -> Tokens:
+    """Return the tokens of a turn, or else an estimate from its length that says so.
+
+    >>> count_tokens(Turn("Twelve chars", reasoning="Hm. "))
+    Tokens(input=None, output=4, total=4, estimated=True)
+    """
+    if turn.tokens is not None:
+        return turn.tokens
+    calls = (f"{call.name}{call.arguments or ''}" for call in turn.calls)
+    size = sum(map(len, (turn.text, turn.reasoning or "", *calls)))
+    written = -(-size // CHARACTERS_PER_TOKEN)
+    return Tokens(None, written, written, estimated=True)
 
 
 def role_of_turn(turn: Turn) -> str:

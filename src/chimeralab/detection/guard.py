@@ -1,10 +1,12 @@
 """A live guard: feed it each message of a conversation, and it warns of a loop."""
 
+import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from zlib import crc32
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Call, Loop, Turn
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from chimeralab.embedding.encoder import Encoder
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 NO_SIGNAL = Signal(0)
 QUOTATION = str.maketrans("“”", "''")
 # Repeats after the verdict until `stop`; fewer once the model has been told.
@@ -171,30 +173,28 @@ class Guard:
     def state(self) -> dict[str, Any]:
         """The state of the conversation as plain JSON values, for `restore`."""
         collapse = self._collapse
-        return {
+        parts = {
             "guard": STATE_VERSION,
             "loops": to_plain(self._loops),
             "waiting": to_plain(self._waiting),
             "told": to_plain(self._nudged),
             "collapse": collapse and to_plain((collapse.stream, collapse.texts, collapse.last)),
         }
+        return {**parts, "check": _checksum(parts)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from the `state` of a guard with the same settings."""
-        parts = {"guard", "loops", "waiting", "told", "collapse"}
-        known = (
-            isinstance(state, Mapping) and parts <= state.keys() and state["guard"] == STATE_VERSION
-        )
-        if not known or (state["collapse"] is None) != (self._collapse is None):
+        """Continue from the `state` of a guard with the same settings; nothing else is accepted."""
+        parts = dict(state) if isinstance(state, Mapping) else {}
+        check = parts.pop("check", None)
+        if parts.get("guard") != STATE_VERSION:
+            raise InputError("this is not the state of a guard of this version; start a new guard")
+        if check is None or check != _checksum(parts):
+            raise InputError("this is not the state of a guard as it was saved; start a new guard")
+        if (parts["collapse"] is None) != (self._collapse is None):
             raise InputError("this is not the state of a guard with these settings")
-        loops, told, waiting = (from_plain(state[key]) for key in ("loops", "told", "waiting"))
-        valid = isinstance(waiting, list) and all(isinstance(each, tuple) for each in waiting)
-        if not valid or any(len(each) != 3 for each in waiting):
-            raise InputError("this is not the state of a guard: its tool calls are malformed")
-        if not isinstance(loops, LoopStream) or not isinstance(told, dict):
-            raise InputError("this is not the state of a guard: it has no loop detector")
+        loops, told, waiting = (from_plain(parts[key]) for key in ("loops", "told", "waiting"))
         if self._collapse:
-            stream, texts, last = from_plain(state["collapse"])
+            stream, texts, last = from_plain(parts["collapse"])
             self._collapse.stream, self._collapse.texts, self._collapse.last = stream, texts, last
         self._loops, self._waiting, self._nudged = loops, waiting, told
 
@@ -333,22 +333,26 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(plain: Any) -> Any:
-    """Load a value that `to_plain` wrote; refuse anything else."""
+    """Load a value that `to_plain` wrote."""
     if not isinstance(plain, dict):
         return plain
-    try:
-        if "pairs" in plain:
-            return {from_plain(key): from_plain(value) for key, value in plain["pairs"]}
-        if "items" in plain:
-            items = [from_plain(item) for item in plain["items"]]
-            in_deque = "deque" in plain
-            return deque(items, plain["deque"]) if in_deque else _LISTS[plain["list"]](items)
-        cells = {name: from_plain(cell) for name, cell in plain["cells"].items()}
-        if "row" in plain:
-            return _ROWS[plain["row"]](**cells)
-        cls: Any = _OBJECTS[plain["object"]]
-        loaded = cls.__new__(cls)
-        vars(loaded).update(cells)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"this is not the state of a guard ({error!r})") from None
+    if "pairs" in plain:
+        return {from_plain(key): from_plain(value) for key, value in plain["pairs"]}
+    if "items" in plain:
+        items = [from_plain(item) for item in plain["items"]]
+        return deque(items, plain["deque"]) if "deque" in plain else _LISTS[plain["list"]](items)
+    cells = {name: from_plain(cell) for name, cell in plain["cells"].items()}
+    if "row" in plain:
+        return _ROWS[plain["row"]](**cells)
+    cls: Any = _OBJECTS[plain["object"]]
+    loaded = cls.__new__(cls)
+    vars(loaded).update(cells)
     return loaded
+
+
+def _checksum(parts: Mapping[str, Any]) -> int | None:
+    """A checksum of a state; None for what can't be one."""
+    try:
+        return crc32(json.dumps(parts, sort_keys=True).encode())
+    except (TypeError, ValueError, RecursionError):
+        return None

@@ -53,7 +53,9 @@ class ClaudeCodeHook:
         return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": found.message}}
 
     def _messages(self, event: Event) -> Iterator[Message]:
-        path, agent = str(event["transcript_path"]), event.get("agent_id")
+        path, agent = event.get("transcript_path"), event.get("agent_id")
+        if not isinstance(path, str):
+            raise InputError("the event names no transcript")
         if agent:  # a subagent has its own transcript
             path = os.path.join(  # noqa: PTH118 - pathlib is slow to import
                 path.removesuffix(".jsonl"), "subagents", f"agent-{agent}.jsonl"
@@ -74,15 +76,18 @@ class ClaudeCodeHook:
 def _read_tail(path: str) -> list[dict[str, Any]]:
     """Return the last lines with messages, in order; a partly written line is skipped."""
     found: list[dict[str, Any]] = []
-    with open(path, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
-        size = file.seek(0, os.SEEK_END)
-        for limit in BYTES:
-            file.seek(max(0, size - limit))
-            lines = file.read().splitlines()
-            values = map(_value, reversed(lines[1:] if size > limit else lines))
-            found = list(islice((value for value in values if value), MESSAGES))
-            if len(found) == MESSAGES or size <= limit:
-                break
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
+            size = file.seek(0, os.SEEK_END)
+            for limit in BYTES:
+                file.seek(max(0, size - limit))
+                lines = file.read().splitlines()
+                values = map(_value, reversed(lines[1:] if size > limit else lines))
+                found = list(islice((value for value in values if value), MESSAGES))
+                if len(found) == MESSAGES or size <= limit:
+                    break
+    except (OSError, ValueError) as error:  # the latter for names that no file can have
+        raise InputError(f"the transcript {path[:200]!r} can't be read: {error!s:.200}") from None
     return found[::-1]
 
 
@@ -91,7 +96,7 @@ def _value(line: bytes) -> dict[str, Any] | None:
         return None
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     has_message = isinstance(value, dict) and value.get("type") in MESSAGE_TYPES
     return value if has_message else None
@@ -108,23 +113,25 @@ def merge_messages(
     messages: list[tuple[str, Message]] = []
     for n, line in enumerate(lines):
         message = _message(line) if bool(line.get("isSidechain")) == sidechain else None
-        name = str((line.get("message") or {}).get("id") or n)
-        if name in by_id and message:
+        said = line.get("message")
+        name = str((said.get("id") if isinstance(said, dict) else None) or n)
+        if message and isinstance(message["content"], list) and name in by_id:
             by_id[name]["content"] += message["content"]
         elif message:
-            by_id[name] = message
+            if isinstance(message["content"], list):
+                by_id[name] = message
             messages.append((str(line.get("timestamp") or ""), message))
     contents = [each["content"] for _, each in messages if isinstance(each["content"], list)]
-    asked = {part.get("id") for content in contents for part in content}
-    answered = {part.get("tool_use_id") for content in contents for part in content}
-    written = [n for n, event in enumerate(ended) if event["tool_use_id"] in answered]
+    asked = {str(part.get("id")) for content in contents for part in content}
+    answered = {str(part.get("tool_use_id")) for content in contents for part in content}
+    written = [n for n, event in enumerate(ended) if str(event["tool_use_id"]) in answered]
     for event in ended[written[-1] + 1 if written else 0 :]:
-        call = event["tool_use_id"]
+        call = str(event["tool_use_id"])
         if call not in asked:
             given = {"name": event.get("tool_name"), "input": event.get("tool_input")}
             part = {"type": "tool_use", "id": call, **given}
             messages.append(("", {"role": "assistant", "content": [part]}))
-        messages.append(("", _result(str(call), _result_in(event), "error" in event)))
+        messages.append(("", _result(call, _result_in(event), "error" in event)))
     return iter(messages)
 
 
@@ -138,11 +145,12 @@ def _message(line: Mapping[str, Any]) -> dict[str, Any] | None:
     if line["type"] == "attachment":
         is_nudge = MARK in str(line.get("attachment"))
         return {"role": "system", "content": f"{MARK}nudge"} if is_nudge else None
-    said = line.get("message") or {}
-    content = said.get("content")
+    said = line.get("message")
+    content = said.get("content") if isinstance(said, dict) else None
     if any(line.get(mark) for mark in UNSPOKEN) or not content:
         return None
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    parts = [part for part in parts if isinstance(part, dict)]
     results = [part for part in parts if part.get("type") == "tool_result"]
     if len(results) == 1:
         output = line.get("toolUseResult")
@@ -152,7 +160,7 @@ def _message(line: Mapping[str, Any]) -> dict[str, Any] | None:
     if line["type"] == "user" and not results:
         texts = [str(part.get("text")) for part in parts if part.get("type") == "text"]
         return {"role": "user", "content": "\n".join(texts)}
-    return {"role": line["type"], "content": list(parts)}
+    return {"role": line["type"], "content": parts}
 
 
 def _result(call: str, output: Any, failed: bool) -> dict[str, Any]:

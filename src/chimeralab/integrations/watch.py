@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from chimeralab.core.errors import LoopDetected
+from chimeralab.core.errors import ChimeraError, InputError, LoopDetected
 from chimeralab.core.records import Loop
 from chimeralab.detection.guard import Guard, LoopWarning, Tools
 from chimeralab.detection.loops import LOOPS, Loops
@@ -159,7 +159,8 @@ class Watch:
             logging.getLogger(__name__).warning(
                 "the loop guard failed (%s: %s); the conversation is no longer watched, and later"
                 " errors are not logged",
-                type(error).__name__, error, exc_info=error,
+                type(error).__name__, error,
+                exc_info=None if isinstance(error, ChimeraError) else error,
             )  # fmt: skip
 
 
@@ -173,8 +174,11 @@ class _Conversation:
         self._stopped: tuple[str, int] | None = None
         self._user_texts: deque[str] = deque(maxlen=MAX_USER_TEXTS)
 
-    def update(self, messages: Iterable[Message]) -> GuardAction | None:
+    def update(self, messages: Iterable[Any]) -> GuardAction | None:
         for message in messages:
+            if not isinstance(message, Mapping):
+                what = type(message).__name__
+                raise InputError(f"a message is a {what}, not an object with role and content")
             ours = str(message.get("content")).startswith(MARK)
             read = {**message, "role": "system"} if ours else message
             self._warning = self._guard.update(read).loop

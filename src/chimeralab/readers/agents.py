@@ -3,24 +3,32 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import starmap
+from itertools import chain, starmap
 from typing import Any
 
-from chimeralab.core.records import Call, Trajectory, normalize_role
+from chimeralab.core.records import SILENT_ROLES, Call, Trajectory, normalize_role
 from chimeralab.readers.chat import (
+    ASIDE,
     CALL_PARTS,
     ChatMessage,
     Content,
+    annotate,
+    has_asides,
     make_message,
     make_result,
+    make_thought,
     make_trajectory,
     parse_call,
     parse_content,
     parse_message,
     parse_messages,
+    reasoning_text,
     result_text,
+    with_usage,
 )
 from chimeralab.readers.seam import (
+    COMMON,
+    FITS,
     Place,
     Reader,
     Unreadable,
@@ -54,7 +62,7 @@ class LangChain(Reader):
     keys = frozenset({"kwargs", "values", "messages.lc", "messages.type"})
     recognised = "messages with lc and kwargs, with type and data, or with type human or ai"
     turns = "a message with its text parts; tool_calls, with the message of their tool_call_id"
-    left_out = "images, reasoning, usage, pickled messages"
+    left_out = "images, pickled messages"
 
     def matches(self, value: Any) -> bool:
         return is_langchain(next(iter(_langchain_list(value)), None))
@@ -113,6 +121,8 @@ def langchain_message(message: Any, place: str) -> ChatMessage:
     elif not calls:
         calls = get_path(data, "additional_kwargs", "tool_calls") or []
     fields = {"role": role, "content": content, "tool_calls": calls, "name": data.get("name")}
+    fields["reasoning_content"] = get_path(data, "additional_kwargs", "reasoning_content")
+    fields["usage"] = data.get("usage_metadata")
     if data.get("tool_call_id"):
         fields["tool_call_id"] = data["tool_call_id"]
     if data.get("status") == "error":
@@ -121,7 +131,7 @@ def langchain_message(message: Any, place: str) -> ChatMessage:
 
 
 AUTOGEN_SILENT = (
-    "ThoughtEvent", "MemoryQueryEvent", "UserInputRequestedEvent", "ModelClientStreamingChunkEvent",
+    "MemoryQueryEvent", "UserInputRequestedEvent", "ModelClientStreamingChunkEvent",
     "SelectSpeakerEvent", "SelectorEvent", "CodeGenerationEvent", "CodeExecutionEvent",
 )  # fmt: skip
 
@@ -133,7 +143,7 @@ class AutoGen(Reader):
     keys = frozenset({"messages.source", "source"})
     recognised = "messages with source, type and content, in a list or under messages"
     turns = "a message of a source; calls of a ToolCallRequestEvent, with their results"
-    left_out = "thoughts, streamed chunks, summaries of tool calls, saved team states"
+    left_out = "streamed chunks, summaries of tool calls, saved team states"
     whole = False
 
     def __init__(self) -> None:
@@ -175,25 +185,30 @@ def _autogen_messages(message: Any, place: str) -> Iterator[ChatMessage]:
             call, failed = str_or_none(entry["call_id"]), bool_or_none(entry.get("is_error"))
             yield make_result(entry.get("content"), call, failed)
         return
+    if named == "ThoughtEvent":
+        yield make_thought(reasoning_text(content))
+        return
+    about = {**fields, "agent": source}
     role = "user" if normalize_role(source) == "user" else "assistant"
     role = "system" if named == "SystemMessage" else role
     if entries and all("arguments" in entry for entry in entries):
         calls = tuple(map(parse_call, entries))
-        yield make_message(Content("", tools=True, calls=calls), role, source)
+        yield annotate(make_message(Content("", tools=True, calls=calls), role, source), about)
         return
     texts = [part for part in items(content) if isinstance(part, str)]
     text = content if isinstance(content, str) else "\n".join(texts) or result_text(content)
     # A summary repeats the tool's result under the agent's name.
     is_summary = named == "ToolCallSummaryMessage"
-    yield make_message(text, "tool") if is_summary else make_message(text, role, source)
+    message = make_message(text, "tool") if is_summary else make_message(text, role, source)
+    yield annotate(message, about)
 
 
 class SWEAgent(Reader):
     """SWE-agent's trajectories: steps of a thought, an action and an observation."""
 
     name = "swe-agent"
-    keys = frozenset({"trajectory", "attempts"})
-    recognised = "an object with trajectory, and history, info or environment"
+    keys = frozenset({"trajectory", "attempts", "history"})
+    recognised = "an object with trajectory, and history, info or environment; or a history alone"
     turns = "the thought of a step; its action is a call, its observation the result"
     left_out = "demonstrations, environment state, model inputs"
 
@@ -202,7 +217,11 @@ class SWEAgent(Reader):
             return False
         has_context = any(key in value for key in ("history", "info", "environment"))
         is_run = has_context and isinstance(value.get("trajectory"), list)
-        return is_run or bool(self.inner(value))
+        return is_run or bool(self.inner(value)) or self._is_demonstration(value)
+
+    def _is_demonstration(self, value: Mapping[str, Any]) -> bool:
+        first = next(iter(items(value.get("history"))), None)
+        return "trajectory" not in value and isinstance(first, dict) and "message_type" in first
 
     def inner(self, value: Any) -> list[Any]:
         """List the attempts of a retrying agent that has not chosen one yet."""
@@ -212,6 +231,10 @@ class SWEAgent(Reader):
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = as_object(value, "the line")
+        if self._is_demonstration(fields):
+            listed = with_places(get_list(fields, "history"), "history")
+            yield make_trajectory(place, place.stem, starmap(parse_message, listed), {})
+            return
         messages = list(_parse_history(fields.get("history")))
         for step, where in with_places(get_list(fields, "trajectory"), "trajectory"):
             given = as_object(step, where)
@@ -222,13 +245,17 @@ class SWEAgent(Reader):
             result = None if observed is None else result_text(observed)
             name = action.split(maxsplit=1)[0] if action.strip() else ""
             calls = (Call(name, action, result),) if name else ()
-            turn, content = make_message(Content(text, bool(calls)), "assistant")
+            thought = reasoning_text(given.get("thinking_blocks"))
+            said = Content(text, bool(calls), reasoning=thought)
+            turn, content = make_message(said, "assistant")
             messages.append(ChatMessage(replace(turn, calls=calls), content))
         info = fields.get("info")
         status = get_id(info, "exit_status") if isinstance(info, dict) else None
         metadata = other_scalars(fields, exclude={"id"}) | {"exit_status": status}
         name = get_id(fields, "instance_id") or place.stem
-        yield make_trajectory(place, name, messages, metadata, unfinished=not status)
+        usage = get_path(info, "model_stats")
+        found = make_trajectory(place, name, messages, metadata, unfinished=not status)
+        yield with_usage(found, usage)
 
 
 def _parse_history(history: Any) -> Iterator[ChatMessage]:
@@ -242,6 +269,102 @@ def _parse_history(history: Any) -> Iterator[ChatMessage]:
         yield parse_message(fields, place)
 
 
+ROUTE = "Next speaker "
+TERMINALS = frozenset({"computer_terminal", "computerterminal"})
+
+
+class AgentHistory(Reader):
+    """Messages of a team of agents, as AG2 runs, the Who&When set and AgentRx have them."""
+
+    name = "agent-history"
+    keys = frozenset({"trajectory", "history", "steps"})
+    recognised = "an object with a trajectory or history of messages with a role or name"
+    turns = "a message of an agent, who is named; a thought is reasoning, a terminal a tool"
+    left_out = "labels of failures"
+
+    def matches(self, value: Any) -> bool:
+        first = next(iter(self._messages(value)), None)
+        if not isinstance(first, dict) or "content" not in first or "message_type" in first:
+            return False
+        if isinstance(value, list):
+            return has_asides(value)
+        return first_text(first, "name", "role") is not None
+
+    def sureness(self, value: Any) -> float:
+        if not self.matches(value):
+            return 0.0
+        return FITS if isinstance(value, list) else COMMON
+
+    def _messages(self, value: Any) -> list[Any]:
+        if isinstance(value, list):
+            return value
+        steps = [items(get_path(step, "substeps")) for step in items(get_path(value, "steps"))]
+        listed = items(get_path(value, "trajectory")) or items(get_path(value, "history"))
+        return listed or list(chain.from_iterable(steps))
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        fields = as_object_with("history", value)
+        messages = starmap(_team_message, with_places(self._messages(fields), "trajectory"))
+        metadata = other_scalars(fields, exclude={"id", "trajectory", "history"})
+        name = get_id(fields, "instance_id", "question_ID", "trajectory_id", "id") or place.stem
+        yield make_trajectory(place, name, messages, metadata)
+
+
+def _team_message(message: Any, place: str) -> ChatMessage:
+    given = as_object(message, place)
+    agent = first_text(given, "name", "role") or "agent"
+    if agent.lower() in TERMINALS:
+        return parse_message({**given, "role": "tool", "name": None}, place)
+    aside = ASIDE.fullmatch(agent)
+    role = normalize_role(first_text(given, "role") or agent)
+    # From the view of one agent, the others are users.
+    named = agent if role in ("user", "assistant") else str(given.get("role"))
+    named = aside[1] if aside else named
+    read = parse_message({**given, "role": role, "name": named}, place)
+    turn, text = read.turn, read.turn.text
+    if role in SILENT_ROLES:
+        return read
+    turn = replace(turn, role=None if "name" in given or aside else role)
+    if aside and aside[2] == "thought":
+        thought = None if text.startswith(ROUTE) else text
+        turn = replace(turn, text="", spoken=False, reasoning=thought)
+    return annotate(read._replace(turn=turn), {"agent": named})
+
+
+class WebArena(Reader):
+    """Trajectories of web agents: states of a browser, and the action after each."""
+
+    name = "webarena"
+    keys = frozenset({"trajectory"})
+    recognised = "an object with a trajectory of states and actions, and an intent or a task"
+    turns = "the intent; the thought of an action, which is a call, the state after it the result"
+    left_out = "screenshots"
+
+    def matches(self, value: Any) -> bool:
+        steps = items(get_path(value, "trajectory"))
+        acts = any(isinstance(get_path(step, "action"), dict) for step in steps[:2])
+        return acts and first_text(value, *self.TASKS) is not None
+
+    TASKS = ("intent", "task", "goal")
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        fields = as_object(value, "the line")
+        messages = [make_message(first_text(fields, *self.TASKS) or "", "user")]
+        steps = [as_object(*each) for each in with_places(get_list(fields, "trajectory"), "step")]
+        for step, after in zip(steps, [*steps[1:], {}], strict=True):
+            if not isinstance(given := step.get("action"), dict):
+                continue
+            kept = {k: v for k, v in given.items() if v not in ("", [], None)}
+            name = str(kept.pop("action_name", kept.get("action_type", "")))
+            seen = first_text(after, "axtree", "observation", "url")
+            thought = first_text(as_object(step.get("metadata") or {}, "metadata"), "cot") or ""
+            calls = (Call(name, kept, seen),) if name else ()
+            turn, content = make_message(Content(thought, tools=bool(calls)), "assistant")
+            messages.append(ChatMessage(replace(turn, calls=calls), content))
+        metadata = other_scalars(fields, exclude={"id"})
+        yield make_trajectory(place, None, messages, metadata)
+
+
 class ATIF(Reader):
     """The Agent Trajectory Interchange Format, as Harbor writes it."""
 
@@ -249,7 +372,7 @@ class ATIF(Reader):
     keys = frozenset({"steps"})
     recognised = "an object with steps, and a schema_version that starts with ATIF or an agent"
     turns = "the message of a step; its tool_calls, with the results of its observation"
-    left_out = "reasoning, metrics, copied steps, trajectories of subagents"
+    left_out = "copied steps, trajectories of subagents"
 
     def matches(self, value: Any) -> bool:
         if not isinstance(value, dict) or not isinstance(value.get("steps"), list):
@@ -269,7 +392,10 @@ class ATIF(Reader):
             "model": get_id(agent, "model_name"),
         }
         name = get_id(fields, "trajectory_id", "session_id")
-        yield make_trajectory(place, name, messages, metadata)
+        totals = fields.get("final_metrics")
+        totals = totals if isinstance(totals, dict) else {}
+        usage = {key.removeprefix("total_"): total for key, total in totals.items()}
+        yield with_usage(make_trajectory(place, name, messages, metadata), usage)
 
     def _messages(self, step: Mapping[str, Any], place: str) -> Iterator[ChatMessage]:
         role = normalize_role(get_text(step, "source", place))
@@ -280,13 +406,16 @@ class ATIF(Reader):
             name = str(fields.get("function_name") or "")
             calls.append((get_id(fields, "tool_call_id"), Call(name, fields.get("arguments"))))
         model = optional_text(step, "model_name", place)
-        yield make_message(Content(text, bool(calls), tuple(calls)), role, None, model)
+        thought = reasoning_text(step.get("reasoning_content"))
+        content = Content(text, bool(calls), tuple(calls), reasoning=thought)
+        yield annotate(make_message(content, role, None, model), step)
         for result in items(get_path(step, "observation", "results")):
             fields = as_object(result, f"{place}.observation.results")
             yield make_result(fields.get("content"), get_id(fields, "source_call_id"))
 
 
-NOTES = ("change_agent_state", "recall", "null", "think", "condensation", "pause")
+THINK = "think"
+NOTES = ("change_agent_state", "recall", "null", THINK, "condensation", "pause")
 SAYS = ("message", "finish")
 UNFINISHED = ("loading", "init", "running", "paused", "idle")
 SOURCES = ("agent", "user", "environment", "hook")
@@ -299,7 +428,7 @@ class OpenHands(Reader):
     keys = frozenset({"history", "source"})
     recognised = "events with source, and action, observation or kind; a file each or together"
     turns = "a message or finish action; any other action is a call, its observation the result"
-    left_out = "think actions, recalls, state changes, condensations"
+    left_out = "recalls, state changes, condensations"
     whole = False
     pieces = re.compile(r"(?:event-)?(\d+)(?:-[\w-]+)?\.json")
 
@@ -334,18 +463,29 @@ class OpenHands(Reader):
 
 def _event_talk(name: str, events: list[Any], metadata: dict[str, Any], place: Place) -> Trajectory:
     messages = list(parse_messages(_event_messages, events, "events"))
-    last = None
+    last, usage = None, {}
     for event in events:
+        if isinstance(spent := get_path(event, "llm_metrics"), dict):  # totals so far
+            usage = {"cost": spent.get("accumulated_cost")}
+            given = spent.get("accumulated_token_usage")
+            usage |= given if isinstance(given, dict) else {}
         state = get_path(event, "extras", "agent_state")
         if get_path(event, "kind") == "ConversationStateUpdateEvent":
             is_status = event.get("key") in ("execution_status", "agent_status")
             state = event.get("value") if is_status else None
         last = state if isinstance(state, str) else last
-    return make_trajectory(place, name, messages, metadata, unfinished=last in UNFINISHED)
+    unfinished = last in UNFINISHED
+    found = make_trajectory(place, name, messages, metadata, unfinished=unfinished)
+    return with_usage(found, usage)
 
 
 def _event_messages(event: Any, place: str) -> Iterator[ChatMessage]:
     fields = as_object(event, place)
+    about = {"timestamp": fields.get("timestamp")}
+    yield from (annotate(message, about) for message in _bare_messages(fields, place))
+
+
+def _bare_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMessage]:
     if isinstance(fields.get("kind"), str):
         yield from _sdk_messages(fields, place)
     elif isinstance(fields.get("observation"), str):
@@ -362,6 +502,8 @@ def _event_messages(event: Any, place: str) -> Iterator[ChatMessage]:
 def _action_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMessage]:
     action = get_text(fields, "action", place)
     args = as_object(fields.get("args") or {}, f"{place}.args")
+    if action == THINK:
+        yield make_thought(str_or_none(args.get("thought")) or "")
     if action in NOTES:
         return
     role = "user" if fields.get("source") == "user" else "assistant"
@@ -386,6 +528,7 @@ def _sdk_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMessage
         yield parse_message(fields.get("llm_message"), f"{place}.llm_message")
     elif kind == "ActionEvent":
         text = parse_content({"content": fields.get("thought") or ""}, place).text
+        thought = reasoning_text(first_present(fields, "reasoning_content", "thinking_blocks"))
         called = fields.get("tool_call")
         inner, call = parse_call(called if isinstance(called, dict) else {})
         name = call.name or str(fields.get("tool_name") or "")
@@ -396,7 +539,8 @@ def _sdk_messages(fields: Mapping[str, Any], place: str) -> Iterator[ChatMessage
             yield make_message(ending, "assistant")
             return
         at = inner if named is None else named
-        yield make_message(Content(text, True, ((at, Call(name, arguments)),)), "assistant")
+        content = Content(text, True, ((at, Call(name, arguments)),), reasoning=thought)
+        yield make_message(content, "assistant")
     elif kind in ("ObservationEvent", "AgentErrorEvent", "UserRejectObservation"):
         if fields.get("tool_name") == "finish":
             return  # it repeats the agent's message

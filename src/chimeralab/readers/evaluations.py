@@ -11,6 +11,8 @@ from chimeralab.core.records import Trajectory, Turn
 from chimeralab.readers.chat import (
     ChatMessage,
     Content,
+    add_tokens,
+    annotate,
     join_turns,
     make_message,
     make_result,
@@ -19,9 +21,11 @@ from chimeralab.readers.chat import (
     parse_call,
     parse_message,
     parse_messages,
+    parse_tokens,
     result_text,
 )
 from chimeralab.readers.seam import (
+    WRAPS,
     Place,
     Reader,
     Unreadable,
@@ -127,7 +131,9 @@ class Inspect(Reader):
         if metadata["sample"] is not None and metadata["epoch"] is not None:
             task = f"{metadata['task']}/" if metadata["task"] else ""
             name = f"{task}{metadata['sample']}_epoch_{metadata['epoch']}"
-        yield Trajectory(name, turns, metadata, str(place))
+        spent = fields.get("model_usage")
+        usage = [parse_tokens(each) for each in spent.values()] if isinstance(spent, dict) else []
+        yield Trajectory(name, turns, metadata, str(place), add_tokens(usage))
 
 
 def inspect_turns(messages: Iterable[Any]) -> tuple[Turn, ...]:
@@ -177,13 +183,16 @@ class Tau2(Reader):
     keys = frozenset({"simulations", "task_id"})
     recognised = "an object with simulations, or one simulation with task_id and its ending"
     turns = "a message of a simulation; tool_calls, with the tool message of the same id"
-    left_out = "tasks, rewards, costs"
+    left_out = "tasks, rewards"
 
     def matches(self, value: Any) -> bool:
         if not isinstance(value, dict):
             return False
         ended = "termination_reason" in value or "reward_info" in value
         return isinstance(value.get("simulations"), list) or ("task_id" in value and ended)
+
+    def sureness(self, value: Any) -> float:
+        return WRAPS if self.matches(value) else 0.0
 
     def inner(self, value: Any) -> list[Any]:
         model = get_path(value, "info", "agent_info", "llm")
@@ -300,7 +309,9 @@ def _promptfoo_messages(fields: Mapping[str, Any]) -> Iterator[ChatMessage]:
     if output is None:
         return
     calls = items(output)
-    if calls and all(isinstance(each, dict) and "function" in each for each in calls):
-        yield make_message(Content("", True, tuple(map(parse_call, calls))), "assistant")
-    else:
-        yield make_message(result_text(output), "assistant")
+    body = (
+        Content("", True, tuple(map(parse_call, calls)))
+        if calls and all(isinstance(each, dict) and "function" in each for each in calls)
+        else result_text(output)
+    )
+    yield annotate(make_message(body, "assistant"), fields["response"])

@@ -1,20 +1,41 @@
 """The registry of log formats. A log's format is recognised by content, never by file name."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import choose, load_class
 from chimeralab.core.records import Trajectory
-from chimeralab.readers.agents import ATIF, AutoGen, LangChain, OpenHands, SWEAgent
+from chimeralab.readers.agents import (
+    ATIF,
+    AgentHistory,
+    AutoGen,
+    LangChain,
+    OpenHands,
+    SWEAgent,
+    WebArena,
+)
 from chimeralab.readers.chat import OpenAI, Preferences, ShareGPT
+from chimeralab.readers.consoles import (
+    Aider,
+    ChatDev,
+    HeadedText,
+    HyperAgent,
+    MetaGPT,
+    OpenManus,
+)
+from chimeralab.readers.editors import Cline, CopilotChat, OpenCode
 from chimeralab.readers.evaluations import Inspect, Promptfoo, Tau2
+from chimeralab.readers.events import EventStream
+from chimeralab.readers.markdown import MarkdownChat, Terminal
 from chimeralab.readers.opentelemetry import OpenTelemetry
 from chimeralab.readers.plain import Plain
 from chimeralab.readers.providers import ChatGPT, Gemini, Responses
 from chimeralab.readers.seam import Place, Reader, Unreadable, Values, items, json_type
-from chimeralab.readers.sessions import ClaudeCode, Codex, GeminiCLI
+from chimeralab.readers.sessions import ClaudeCode, Codex, GeminiCLI, Pi
+from chimeralab.readers.stores import LangGraph, OpenAISessions
 from chimeralab.readers.tables import NameAndText, RowPerTurn
 from chimeralab.readers.traces import Langfuse, LangSmith, OpenAITraces
 
@@ -22,13 +43,16 @@ READERS: dict[str, type[Reader]] = {
     reader.name: reader
     for reader in (
         Plain, Inspect, OpenTelemetry, LangSmith, Langfuse, OpenAITraces, Tau2, Promptfoo, ChatGPT,
-        GeminiCLI, Codex, LangChain, AutoGen, OpenHands, SWEAgent, ATIF, Gemini, Responses,
-        Preferences, OpenAI, ShareGPT, ClaudeCode, RowPerTurn, NameAndText,
+        GeminiCLI, Codex, Pi, Cline, CopilotChat, OpenCode, EventStream, LangChain, AutoGen,
+        OpenHands, SWEAgent, AgentHistory, WebArena, ATIF, Gemini, Responses, Preferences, OpenAI,
+        ShareGPT, ClaudeCode, Aider, HeadedText, OpenManus, HyperAgent, ChatDev, MetaGPT,
+        MarkdownChat, Terminal, RowPerTurn, NameAndText, LangGraph, OpenAISessions,
     )
 }  # fmt: skip
-"""All formats by name, in the order in which they are tried."""
+"""All formats by name. Their order is that of the table; the surest reader of a value reads it."""
 
 UNKNOWN = "not a conversation in a known format"
+HINT = "`chimera formats` lists them"
 
 NOT_CONVERSATIONS = {
     "resourceLogs": "OpenTelemetry log records, not conversations; let your instrumentation put "
@@ -82,31 +106,56 @@ class Formats:
         self.named_columns = chosen is not None and issubclass(chosen, RowPerTurn)
         self.types = [chosen] if chosen else list(READERS.values())
         # Lists of conversations are split in the same way whatever the format.
-        self._known = list(dict.fromkeys([*READERS.values(), *self.types]))
-        self._holders = [reader for reader in self._known if reader.inner is not Reader.inner]
+        known = dict.fromkeys([*READERS.values(), *self.types])
+        self._known = sorted(known, key=lambda reader: -reader.max_sureness)
         self._made: dict[type[Reader], Reader] = {}
+        self._last: Reader | None = None
+        self.understood = 0  # entries of the log that could be read
 
     def of(self, value: Any) -> Reader:
         """Return the reader of a JSON value, or raise `Unreadable`."""
         reader = self._reader(self.chosen) if self.chosen else self.recognise(value)
         if reader is not None:
+            self._last = reader
             return reader
+        raise Unreadable(self.explain(value))
+
+    def explain(self, value: Any) -> str:
+        """Say why no reader knows a value, and what the nearest one looks for."""
         shape = f"it is {json_type(value)}"
         if isinstance(value, dict):
             first = next(iter(items(value.get("data"))), None)
             keys_given = {*value, *first} if isinstance(first, dict) else value
             for key, advice in NOT_CONVERSATIONS.items():
                 if key in keys_given:
-                    raise Unreadable(advice)
+                    return advice
             keys = ", ".join(repr(key[:20]) for key in list(value)[:5])
-            shape = f"its fields are {keys or 'none'}; expected turns, messages or conversations"
-        raise Unreadable(f"{UNKNOWN}: {shape} (`chimera formats` lists them)")
+            known = keys_of(value)
+            nearest = max(self._known, key=lambda reader: len(reader.keys & known))
+            wanted = (
+                f"the nearest format is {nearest.name}, {nearest.recognised}"
+                if nearest.keys & known
+                else "expected turns, messages or conversations"
+            )
+            shape = f"its fields are {keys or 'none'}; {wanted}"
+        return f"{UNKNOWN}: {shape} ({HINT})"
 
     def recognise(self, value: Any) -> Reader | None:
-        """Return the first reader that matches a value, even if another one was chosen."""
-        return next(
-            (each for each in self._likely(self._known, value) if each.matches(value)), None
-        )
+        """Return the surest reader of a value, even if another one was chosen."""
+        best: tuple[float, str, Reader | None] = (0.0, "", None)
+        if value == []:  # it has nothing to go by
+            return None
+        for each in self._likely(value):
+            if each.max_sureness < best[0]:
+                break
+            reader = self._reader(each)
+            if sureness := reader.sureness(value):
+                best = max(best, (sureness, reader.name, reader), key=itemgetter(0, 1))
+        return best[2]
+
+    def is_note(self, value: Any) -> bool:
+        """Whether a value that no format knows says nothing in the log that was read so far."""
+        return self._last is not None and self._last.is_note(value)
 
     def of_archives(self) -> Reader:
         """Return the reader of a zip archive."""
@@ -123,8 +172,10 @@ class Formats:
             elif self.chosen in (None, Plain) and self._reader(Plain).matches(value):
                 inner = []  # plain wins, whatever its other fields are called
             else:
-                found = (each.inner(value) for each in self._likely(self._holders, value))
-                inner = next(filter(None, found), [])
+                likely = (each for each in self._likely(value) if each.inner is not Reader.inner)
+                parts = [(reader, reader.inner(value)) for reader in map(self._reader, likely)]
+                found = [(r.sureness(part[0]), r.name, part) for r, part in parts if part]
+                inner = max(found, key=itemgetter(0, 1), default=(0.0, "", []))[2]
             if not inner:
                 yield value, place
             for number, part in enumerate(inner, 1):
@@ -141,7 +192,8 @@ class Formats:
         if self.recognise(values) is None:
             return False
         first = values[0]
-        return not any(r.whole and r.matches(first) for r in self._likely(self._known, first))
+        whole = (self._reader(each) for each in self._likely(first) if each.whole)
+        return not any(reader.matches(first) for reader in whole)
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
         """Yield the conversations that needed the whole log."""
@@ -149,12 +201,12 @@ class Formats:
             if reader in self._made:
                 yield from self._made[reader].finish(place)
 
-    def _likely(self, among: Iterable[type[Reader]], value: Any) -> Iterator[Reader]:
-        """Yield the readers that the keys of a value do not rule out, in order."""
+    def _likely(self, value: Any) -> Iterator[type[Reader]]:
+        """Yield the readers that the keys of a value do not rule out; the surest may come first."""
         keys = keys_of(value) if isinstance(value, dict) else None
-        for reader in among:
+        for reader in self._known:
             if keys is None or not reader.keys or not reader.keys.isdisjoint(keys):
-                yield self._reader(reader)
+                yield reader
 
     def _reader(self, reader: type[Reader]) -> Reader:
         if reader not in self._made:

@@ -1,5 +1,6 @@
 """OpenTelemetry spans with generative AI attributes, in all versions of the conventions."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -7,8 +8,10 @@ from chimeralab.readers.chat import ChatMessage, make_message, parse_message
 from chimeralab.readers.seam import (
     Place,
     as_object,
+    first_present,
     first_text,
     get_id,
+    get_path,
     items,
     optional_list,
     try_json,
@@ -16,6 +19,9 @@ from chimeralab.readers.seam import (
 from chimeralab.readers.traces import MAX_LEVELS, Generation, SpanReader, messages_in
 
 MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
+USAGE = ("gen_ai.usage.", "llm.token_count.")
+ATTRIBUTES = "span_attributes"  # of a span in a tree
+NUMBERED = re.compile(r"(?:gen_ai\.prompt|llm\.input_messages)\.(\d{1,8})\.")
 AROUND_CALLS = ("create_agent", "invoke_agent", "invoke_workflow", "execute_tool")
 """Operations whose spans repeat the messages of the calls inside them."""
 
@@ -24,10 +30,12 @@ class OpenTelemetry(SpanReader):
     """Spans with generative AI attributes: OTLP as JSON, or the SDK's console output."""
 
     name = "opentelemetry"
-    keys = frozenset({"resourceSpans", "resource_spans", "attributes"})
-    recognised = "an object with resourceSpans, or spans with a trace id and attributes"
+    keys = frozenset({"resourceSpans", "resource_spans", "attributes", "spans"})
+    recognised = (
+        "an object with resourceSpans, or spans with a trace id and attributes, also nested"
+    )
     turns = "a message of the last span of a chain, since each span repeats the history"
-    left_out = "spans without messages, reasoning, token counts, timing"
+    left_out = "spans without messages"
     no_messages = (
         "is an OpenTelemetry trace without messages; let your instrumentation record them "
         "(OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true)"
@@ -37,6 +45,8 @@ class OpenTelemetry(SpanReader):
         if not isinstance(value, dict):
             return False
         if isinstance(value.get("resourceSpans", value.get("resource_spans")), list):
+            return True
+        if isinstance(get_path(next(iter(items(value.get("spans"))), None), ATTRIBUTES), dict):
             return True
         context = value.get("context")
         traced = "traceId" in value or (isinstance(context, dict) and "trace_id" in context)
@@ -54,16 +64,27 @@ class OpenTelemetry(SpanReader):
             holder = context if isinstance(context, dict) else span
             session = get_id(span_attributes, "gen_ai.conversation.id", "session.id")
             trace = session or get_id(holder, "traceId", "trace_id") or place.stem
-            time = str(span.get("startTimeUnixNano") or span.get("start_time") or "")
+            time = str(first_present(span, "startTimeUnixNano", "start_time", "timestamp") or "")
             model = first_text(span_attributes, *MODELS)
             outer = span_attributes.get("gen_ai.operation.name") in AROUND_CALLS
-            yield Generation(trace, session is not None, time, inputs, outputs, model, outer)
+            usage = {
+                key.rpartition(".")[2]: int(value)  # OTLP writes integers as text
+                for key, value in span_attributes.items()
+                if key.startswith(USAGE) and str(value).isdecimal() and len(str(value)) < 20
+            }
+            call = (trace, session is not None, time, inputs, outputs, model, outer)
+            numbers = (int(found[1]) for found in map(NUMBERED.match, span_attributes) if found)
+            yield Generation(
+                *call,
+                usage={"usage": usage, "agent": span.get("agent")},
+                lost=1 + max(numbers, default=-1) - len(inputs),
+            )
 
 
 def _spans(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     resources = value.get("resourceSpans", value.get("resource_spans"))
     if not isinstance(resources, list):
-        return [value]
+        return list(_flatten_spans(value)) if "spans" in value else [value]
     scopes = [
         scope
         for resource in resources
@@ -74,6 +95,20 @@ def _spans(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     ]
     listed = [span for scope in scopes for span in optional_list(scope, "spans", "scopeSpans")]
     return [as_object(span, "scopeSpans.spans") for span in listed]
+
+
+def _flatten_spans(value: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the spans of a tree, each with the agent that it is inside of."""
+    roots = optional_list(value, "spans")
+    waiting: list[tuple[Any, str | None]] = [(span, None) for span in roots]
+    while waiting:
+        given, agent = waiting.pop()
+        span = as_object(given, "spans")
+        attributes = _attributes(span.get(ATTRIBUTES))
+        if attributes.get("openinference.span.kind") == "AGENT":
+            agent = str(span.get("span_name") or "").removesuffix(".run") or agent
+        yield {**span, "attributes": attributes, "agent": agent}
+        waiting += [(child, agent) for child in optional_list(span, "child_spans", "span")]
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -164,9 +199,11 @@ def _unflatten(span_attributes: Mapping[str, Any], prefix: str, role: str) -> li
             else:
                 node[last] = value
     messages = []
-    for node in _by_number(tree):
-        inner = node.get("message")
-        fields = inner if isinstance(inner, dict) else node
+    inside = [(node.get("message"), node) for node in _by_number(tree)]
+    nodes = [message if isinstance(message, dict) else node for message, node in inside]
+    # A limit on attributes drops the first messages, and half of the one after them.
+    is_cut = "role" not in nodes[0] and any("role" in node for node in nodes) if nodes else False
+    for fields in nodes[is_cut:]:
         calls = [
             each.get("tool_call") if isinstance(each.get("tool_call"), dict) else each
             for each in _by_number(fields.get("tool_calls"))

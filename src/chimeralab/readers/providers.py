@@ -9,14 +9,19 @@ from chimeralab.readers.chat import (
     ChatMessage,
     Content,
     Result,
+    annotate,
     make_message,
     make_result,
+    make_thought,
     make_trajectory,
     parse_message,
+    reasoning_text,
     result_text,
     unwrap,
 )
 from chimeralab.readers.seam import (
+    COMMON,
+    FITS,
     Place,
     Reader,
     as_object,
@@ -47,7 +52,7 @@ class Responses(Reader):
     keys = frozenset({"input", "output", "request", "response", "body"})
     recognised = "an object whose input or output is a list of items, or such a list"
     turns = "a message item; a call item, with the output item of its call_id"
-    left_out = "reasoning, images, tool definitions, the response of previous_response_id"
+    left_out = "images, tool definitions, the response of previous_response_id"
 
     def matches(self, value: Any) -> bool:
         if isinstance(value, list):
@@ -64,6 +69,12 @@ class Responses(Reader):
         first = next(iter(asked), None)
         return isinstance(first, dict) and ("role" in first or "type" in first)
 
+    def sureness(self, value: Any) -> float:
+        if not self.matches(value):
+            return 0.0
+        is_list = isinstance(value, list)
+        return FITS if is_list or "output" in unwrap(value, "response") else COMMON
+
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = as_object_with("output", value)
         request, response = unwrap(fields, "request"), unwrap(fields, "response")
@@ -77,6 +88,7 @@ class Responses(Reader):
             messages += items_of_responses(get_list(request, "input"), "input")
         if response.get("output") is not None:
             messages += items_of_responses(get_list(response, "output"), "output")
+            messages[-1:] = [annotate(each, response) for each in messages[-1:]]
         model = get_id(response, "model") or get_id(request, "model")
         metadata = other_scalars(fields, exclude={"id", "input", "output"})
         metadata |= {"model": model} if model else {}
@@ -100,11 +112,13 @@ def items_of_responses(items: list[Any], place: str) -> list[ChatMessage]:
 
 
 def item_message(item: Any, place: str) -> ChatMessage | None:
-    """Parse an item; None for reasoning and other notes."""
+    """Parse an item; None for notes."""
     fields = as_object(item, place)
     kind = optional_text(fields, "type", place) or "message"
     if kind == "message":
         return parse_message(fields, place)
+    if kind == THOUGHT:
+        return make_thought(reasoning_text([fields.get("summary"), fields.get("content")]))
     call = first_text(fields, "call_id", "id")
     given = first_present(fields, "output", "outputs", "results", "result")
     failed = fields.get("status") == "failed" or bool(fields.get("error"))
@@ -130,7 +144,7 @@ class Gemini(Reader):
     keys = frozenset({"contents", "history", "candidates", "request", "response", "body"})
     recognised = "an object with contents, candidates or history of role and parts, or such a list"
     turns = "a content with its text parts; functionCall parts, with their functionResponse"
-    left_out = "thoughts, inline data and files, candidates after the first"
+    left_out = "inline data and files, candidates after the first"
 
     KEYS = ("contents", "history")
 
@@ -160,7 +174,8 @@ class Gemini(Reader):
         if candidates:
             first = as_object(get_list(response, "candidates")[0], "candidates[0]")
             if first.get("content") is not None:
-                messages.append(gemini_message(first["content"], "candidates[0].content", "model"))
+                answer = gemini_message(first["content"], "candidates[0].content", "model")
+                messages.append(annotate(answer, response))
             cut_off = "MAX_TOKENS" in (first.get("finishReason"), first.get("finish_reason"))
         model = get_id(response, "modelVersion", "model_version") or get_id(request, "model")
         metadata = other_scalars(fields, exclude={"id"}) | ({"model": model} if model else {})
@@ -186,10 +201,11 @@ def gemini_message(value: Any, place: str, role: str = "user") -> ChatMessage:
 def _parse_parts(role: str, fields: Mapping[str, Any], place: str) -> ChatMessage:
     if fields.get("parts") is None:
         return make_message("", role)
-    texts, calls, results = [], [], []
+    texts, calls, results, thoughts = [], [], [], []
     for part, where in with_places(get_list(fields, "parts", place), f"{place}.parts"):
         given = {"text": part} if isinstance(part, str) else as_object(part, where)
         if given.get("thought") is True:
+            thoughts.append(reasoning_text(given))
             continue
         if (text := optional_text(given, "text", where)) is not None:
             texts.append(text)
@@ -200,7 +216,7 @@ def _parse_parts(role: str, fields: Mapping[str, Any], place: str) -> ChatMessag
         if isinstance(result, dict):
             results.append(_result(result))
     content = Content("\n".join(texts), bool(calls or results), tuple(calls), tuple(results))
-    return make_message(content, role)
+    return make_message(content._replace(reasoning="\n".join(thoughts)), role)
 
 
 def _result(fields: Mapping[str, Any]) -> Result:
@@ -212,9 +228,7 @@ def _result(fields: Mapping[str, Any]) -> Result:
     return Result(get_id(fields, "id"), result_text(given), failed)
 
 
-CHATGPT_ASIDES = (
-    "thoughts", "reasoning_recap", "user_editable_context", "model_editable_context",
-)  # fmt: skip
+CHATGPT_ASIDES = ("reasoning_recap", "user_editable_context", "model_editable_context")
 
 
 class ChatGPT(Reader):
@@ -224,7 +238,7 @@ class ChatGPT(Reader):
     keys = frozenset({"mapping"})
     recognised = "an object with a mapping of nodes that have a message, a parent and children"
     turns = "a message on the branch that ends in current_node; code sent to a tool is a call"
-    left_out = "other branches, hidden messages, thoughts, images"
+    left_out = "other branches, hidden messages, images"
 
     def matches(self, value: Any) -> bool:
         nodes = get_path(value, "mapping")
@@ -261,14 +275,18 @@ def _chatgpt_message(message: Any, place: str) -> ChatMessage | None:
     role = get_text(as_object(fields.get("author"), f"{place}.author"), "role", f"{place}.author")
     if hidden or content.get("content_type") in CHATGPT_ASIDES:
         return None
+    if content.get("content_type") == "thoughts":
+        return make_thought(reasoning_text(content.get("thoughts")))
     text = [part for part in items(content.get("parts")) if isinstance(part, str)]
     if isinstance(content.get("text"), str):
         text.append(content["text"])
     whole = "\n".join(text)
     recipient = fields.get("recipient")
-    if role == "tool":
-        return make_result(whole)
-    if isinstance(recipient, str) and recipient not in ("all", ""):
-        return make_message(Content("", True, ((None, Call(recipient, whole)),)), role)
     about = fields["metadata"] if isinstance(fields.get("metadata"), dict) else {}
-    return make_message(whole, role, None, optional_text(about, "model_slug", place))
+    if role == "tool":
+        found = make_result(whole)
+    elif isinstance(recipient, str) and recipient not in ("all", ""):
+        found = make_message(Content("", True, ((None, Call(recipient, whole)),)), role)
+    else:
+        found = make_message(whole, role, None, optional_text(about, "model_slug", place))
+    return annotate(found, {"create_time": fields.get("create_time")})

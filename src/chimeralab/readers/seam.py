@@ -1,5 +1,6 @@
 """The base class of log formats, and helpers that read fields of JSON values with clear errors."""
 
+import ast
 import json
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -15,6 +16,17 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 EVENTS = "events"  # a folder of OpenHands that is one log, named after its parent
 MAX_DEPTH = 64
+# Metadata: the number of calls that were read from the text of messages.
+CALLS_READ = "calls_read_from_text"
+
+
+NO_OBJECTS = frozenset({"\0"})  # `keys` for a reader of texts or lists; no object has it
+
+
+class Text(str):
+    """A log that is a text as a whole; a text inside JSON is a plain `str`."""
+
+    __slots__ = ()
 
 
 class Unreadable(ValueError):
@@ -23,6 +35,10 @@ class Unreadable(ValueError):
     def __init__(self, reason: str, line: int = 1) -> None:
         super().__init__(reason)
         self.line = line
+
+
+class Damage(Unreadable):
+    """A file was cut off or broken after it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +98,14 @@ def file_place(path: str) -> Place:
     return Place(path, PurePath(name).stem or path)
 
 
+# How sure a reader is of a value.
+CERTAIN = 1.0  # the value names its format
+WRAPS = 0.8  # it has the fields of the format, and messages in another one inside
+FITS = 0.6  # it has the fields of the format, which few others use
+COMMON = 0.4  # it has the fields of the format, which others use as well
+VAGUE = 0.2  # it has little more than a telling name
+
+
 class Reader:
     """A log format. Each log gets its own instance, which is fed the JSON values in order.
 
@@ -90,6 +114,8 @@ class Reader:
     """
 
     name: ClassVar[str]
+    max_sureness: ClassVar[float] = CERTAIN
+    """The surest that it is of any value; it is not asked where another reader is surer."""
     keys: ClassVar[frozenset[str]] = frozenset()
     """Fields of which an object in this format has at least one; `matches` sees no other object.
 
@@ -112,13 +138,25 @@ class Reader:
         """Whether a JSON value is in this format."""
         raise NotImplementedError
 
+    def sureness(self, value: Any) -> float:
+        """How sure it is that a value is in this format, from 0 to 1; the surest reader reads."""
+        return FITS if self.matches(value) else 0.0
+
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         """Yield the conversations of a value, or raise `Unreadable` with a reason."""
         raise NotImplementedError
 
+    def is_exact(self, value: Any) -> bool:
+        """Whether texts of a value are only texts; otherwise calls written in them are read."""
+        return False
+
     def finish(self, place: Place) -> Iterator[Trajectory]:
         """Yield the conversations that needed the whole log, after its last value."""
         return iter(())
+
+    def is_note(self, value: Any) -> bool:
+        """Whether a value that no format knows belongs to a log of this one, and says nothing."""
+        return False
 
     def says_something(self, value: Any) -> bool:
         """Whether a value has part of a conversation, rather than only metadata."""
@@ -275,4 +313,24 @@ def try_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
+        return None
+
+
+# Texts and constants as Python prints them.
+LITERAL = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|\b(?:None|True|False)\b")
+
+
+def try_literal(text: str) -> Any:
+    """Parse a text that is a list or object as Python prints it; None if it is not.
+
+    >>> try_literal("[{'id': 'call_1', 'done': None}]")
+    [{'id': 'call_1', 'done': None}]
+    """
+
+    def as_json(token: re.Match[str]) -> str:
+        return json.dumps(ast.literal_eval(token[0]))
+
+    try:
+        return try_json(LITERAL.sub(as_json, text))
+    except (ValueError, SyntaxError):
         return None

@@ -10,18 +10,26 @@ from chimeralab.core.records import Call, Trajectory, Turn, normalize_role
 from chimeralab.readers.chat import (
     ChatMessage,
     Content,
+    annotate,
     join_turns,
     make_message,
+    make_result,
+    make_thought,
     make_trajectory,
     mark_unspoken,
+    parse_call,
     parse_content,
     parse_messages,
+    reasoning_text,
     result_text,
 )
 from chimeralab.readers.providers import gemini_message, item_message
 from chimeralab.readers.seam import (
+    COMMON,
+    FITS,
     Place,
     Reader,
+    Unreadable,
     as_object,
     first_present,
     get_id,
@@ -40,6 +48,8 @@ TALK = ("user", "assistant")
 NOTES = ("summary", "file-history-snapshot", "queue-operation")
 LINKS = ("uuid", "sessionId", "session_id")
 ASIDES = ("isMeta", "isCompactSummary", "isApiErrorMessage")
+NOTICES = ("<task-notification>", "<local-command-stdout>", "<local-command-caveat>")
+QUEUED = "queued_command"  # an attachment: what the user typed, or a program said, while it worked
 NO_MODEL = "<synthetic>"
 
 
@@ -61,6 +71,7 @@ class SessionLine:
     model: str | None
     aside: bool
     """Whether the program wrote it in someone's name."""
+    usage: Any = None
 
 
 Message = list[SessionLine]
@@ -74,7 +85,7 @@ class ClaudeCode(Reader):
     keys = frozenset({"type"})
     recognised = "lines with a type, and a uuid or sessionId"
     turns = "the lines of one message.id, in the order of their parents; side chains are separate"
-    left_out = "summaries, snapshots, system lines, thoughts, branches that were rewound"
+    left_out = "summaries, snapshots, system lines, branches that were rewound"
     whole = False
 
     def __init__(self) -> None:
@@ -84,13 +95,23 @@ class ClaudeCode(Reader):
         kind = get_path(value, "type")
         return isinstance(kind, str) and (kind in NOTES or any(key in value for key in LINKS))
 
+    def sureness(self, value: Any) -> float:
+        if not self.matches(value):
+            return 0.0
+        own = value["type"] in TALK or "uuid" in value or "sessionId" in value
+        return FITS if own else COMMON
+
     def says_something(self, value: Any) -> bool:
         return value["type"] in TALK
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = as_object(value, "the line")
-        has_message = fields.get("type") in TALK
-        message = as_object(fields.get("message"), "message") if has_message else {}
+        attachment = fields.get("attachment")
+        queued = get_path(attachment, "type") == QUEUED
+        has_message = fields.get("type") in TALK or queued
+        message = as_object(fields.get("message"), "message") if has_message and not queued else {}
+        if queued:
+            message = {"role": "user", "content": get_path(attachment, "prompt")}
         model = optional_text(message, "model", "message")
         role = optional_text(message, "role", "message") or str(fields.get("type"))
         content = parse_content(message, "message") if has_message else None
@@ -113,7 +134,11 @@ class ClaudeCode(Reader):
             role=normalize_role(role),
             content=content,
             model=model,
-            aside=model == NO_MODEL or any(fields.get(key) for key in ASIDES),
+            aside=model == NO_MODEL
+            or any(fields.get(key) for key in ASIDES)
+            or (queued and get_path(attachment, "commandMode") not in (None, "prompt"))
+            or (content is not None and content.text.startswith(NOTICES)),
+            usage=message.get("usage"),
         )
         self._lines.append(line)
         return iter(())
@@ -138,27 +163,52 @@ class ClaudeCode(Reader):
                 marks = [first.branch, str(number) if number > 1 else None]
                 suffix = "-".join(mark for mark in marks if mark)
                 name = f"{first.session}#{suffix}" if suffix else first.session
-                yield Trajectory(name, turns, metadata, str(place.at(first.line)))
+                parent = first.session if first.branch else None
+                source = str(place.at(first.line))
+                yield Trajectory(name, turns, metadata, source, parent=parent)
 
 
-def _threads(links: list[SessionLine], known: Container[str | None]) -> Iterator[list[Message]]:
-    by_message: dict[str, Message] = defaultdict(list)
-    for line in links:
-        by_message[line.message or line.uuid].append(line)
-    messages = list(by_message.values())
-    index: dict[str | None, int]
-    index = {line.uuid: n for n, message in enumerate(messages) for line in message}
+def _threads(lines: list[SessionLine], known: Container[str | None]) -> Iterator[list[Message]]:
+    """Yield the messages of each conversation, along its latest branch.
+
+    The results of calls made in parallel may lie on side branches, and so may lines of a message.
+    """
+    index: dict[str | None, int] = {line.uuid: n for n, line in enumerate(lines)}
     parents: list[int | None] = []
-    for n, message in enumerate(messages):
-        indices = (index.get(line.parent) for line in message)
-        parent = next((at for at in indices if at not in (None, n)), None)
-        if parent is None and not message[0].begins and message[0].parent not in known:
+    for n, line in enumerate(lines):
+        parent = index.get(line.parent)
+        if parent is None and not line.begins and line.parent not in known:
             # The parent is missing: fall back to the order of the file.
             parent = n - 1 if n else None
         parents.append(parent)
-    times = [max(each.time for each in m) if m[0].content else None for m in messages]
-    for path in threads(parents, times):
-        yield [messages[n] for n in path]
+    for path in threads(parents, [line.time if line.content else None for line in lines]):
+        on_path = set(path)
+        names = {lines[n].message for n in path if lines[n].message}
+        off_path = [n for n, line in enumerate(lines) if n not in on_path and line.message in names]
+        calls = {
+            name for n in (*path, *off_path) if (told := lines[n].content) for name, _ in told.calls
+        }
+        for n, line in enumerate(lines):
+            results = line.content.results if line.content else ()
+            if n not in on_path and any(result.call in calls for result in results):
+                off_path.append(n)
+        by_message: dict[str, Message] = {}
+        for n in insert_after_parents(path, off_path, parents):
+            by_message.setdefault(lines[n].message or lines[n].uuid, []).append(lines[n])
+        yield list(by_message.values())
+
+
+def insert_after_parents(path: list[int], off_path: list[int], parents: "Parents") -> list[int]:
+    """Put lines of side branches after their parents, those on the path in their order."""
+    children: dict[int | None, list[int]] = defaultdict(list)
+    for n in sorted(off_path):
+        children[parents[n]].append(n)
+    merged: list[int] = []
+    waiting = list(reversed(path))
+    while waiting:
+        merged.append(waiting.pop())
+        waiting += reversed(children.pop(merged[-1], []))
+    return merged + [n for left in children.values() for n in left]
 
 
 def _message(lines: Message) -> ChatMessage | None:
@@ -172,8 +222,12 @@ def _message(lines: Message) -> ChatMessage | None:
         any(part.tools for part in parts),
         tuple(call for part in parts for call in part.calls),
         tuple(result for part in parts for result in part.results),
+        "\n".join(part.reasoning for part in parts if part.reasoning),
     )
     message = make_message(whole, first.role, None, first.model)
+    # Each line repeats the usage of its message; the last one is complete.
+    about = {"usage": lines[-1].usage, "timestamp": first.time, "agent": first.branch}
+    message = annotate(message, about)
     return mark_unspoken(message) if first.aside else message
 
 
@@ -237,7 +291,7 @@ class Codex(Reader):
     keys = frozenset({"type"})
     recognised = "lines with a timestamp, a type such as response_item and a payload, or events"
     turns = "a response_item, as in OpenAI Responses, or an event with a completed item"
-    left_out = "reasoning, event_msg lines (they repeat the items), instructions, token counts"
+    left_out = "event_msg lines (they repeat the items), instructions"
     whole = False
 
     def __init__(self) -> None:
@@ -259,26 +313,38 @@ class Codex(Reader):
         fields = as_object(value, "the line")
         kind = get_text(fields, "type")
         if "payload" in fields:
-            self._line(kind, as_object(fields["payload"], "payload"))
+            self._line(kind, as_object(fields["payload"], "payload"), fields)
         elif kind == "thread.started":
             self._about["session"] = get_id(fields, "thread_id")
         elif kind in ("turn.started", "turn.completed", "turn.failed"):
             self._open = kind == "turn.started"
+            self._count(fields)
         elif kind == "item.completed":
             message = _exec_message(as_object(fields.get("item"), "item"))
             self._messages += [message] if message else []
         return iter(())
 
-    def _line(self, kind: str, payload: Mapping[str, Any]) -> None:
+    def _count(self, fields: Mapping[str, Any]) -> None:
+        """Give the tokens of a model call to its last message."""
+        given = fields.get("usage") or get_path(fields, "info", "last_token_usage")
+        for at in range(len(self._messages) - 1, -1, -1):
+            if self._messages[at].turn.role == "assistant":
+                self._messages[at] = annotate(self._messages[at], {"usage": given})
+                break
+
+    def _line(self, kind: str, payload: Mapping[str, Any], line: Mapping[str, Any]) -> None:
         if kind == "session_meta":
             self._about["session"] = get_id(payload, "id")
         elif kind == "turn_context":
             self._about["model"] = optional_text(payload, "model", "payload")
         elif kind == "event_msg" and payload.get("type") in CODEX_TASKS:
             self._open = payload["type"] == "task_started"
+        elif kind == "event_msg" and payload.get("type") == "token_count":
+            self._count(payload)
         elif kind == "response_item" and (
             message := item_message(_strip_wrapper(payload), "payload")
         ):
+            message = annotate(message, {"timestamp": line.get("timestamp")})
             aside = message.turn.text.startswith(CODEX_ASIDES)
             self._messages.append(mark_unspoken(message) if aside else message)
 
@@ -317,6 +383,8 @@ def _exec_message(item: Mapping[str, Any]) -> ChatMessage | None:
     if kind in ("agent_message", "assistant_message", "user_message"):
         role = "user" if kind == "user_message" else "assistant"
         return make_message(get_text(item, "text", "item"), role)
+    if kind == "reasoning":
+        return make_thought(reasoning_text(item))
     if kind in CODEX_CALLS:
         asked = first_present(item, "command", "arguments", "changes", "query")
         given = item.get("aggregated_output") or item.get("result") or item.get("error") or None
@@ -326,6 +394,77 @@ def _exec_message(item: Mapping[str, Any]) -> ChatMessage | None:
         turn = Turn("", "assistant", "assistant", spoken=False, calls=(call,))
         return ChatMessage(turn, Content("", tools=True))
     return None
+
+
+PI_NOTES = ("session", "model_change", "thinking_level_change", "custom", "custom_message")
+
+
+class Pi(Reader):
+    """Sessions of pi: lines with an id and a parentId, of which the latest branch counts."""
+
+    name = "pi"
+    keys = frozenset({"type"})
+    recognised = "lines of type message with an id, a parentId and a message"
+    turns = "a message; its toolCall parts, with the toolResult message of the same id"
+    left_out = "images, changes of model, notes of extensions, branches that were left"
+    whole = False
+
+    def __init__(self) -> None:
+        self._lines: list[tuple[Mapping[str, Any], ChatMessage | None]] = []
+        self._session: str | None = None
+
+    def matches(self, value: Any) -> bool:
+        if not isinstance(value, dict) or "sessionId" in value or "uuid" in value:
+            return False
+        kind = value.get("type")
+        if kind == "session":
+            return "id" in value and "cwd" in value
+        linked = "id" in value and "parentId" in value
+        return linked and (kind in PI_NOTES or isinstance(value.get("message"), dict))
+
+    def says_something(self, value: Any) -> bool:
+        return isinstance(value.get("message"), dict)
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        fields = as_object(value, "the line")
+        if fields.get("type") == "session":
+            self._session = get_id(fields, "id")
+        else:
+            if "id" not in fields:
+                raise Unreadable("the line has no id")
+            message = fields.get("message")
+            parsed = pi_message(message, fields) if isinstance(message, dict) else None
+            self._lines.append((fields, parsed))
+        return iter(())
+
+    def finish(self, place: Place) -> Iterator[Trajectory]:
+        index = {str(fields["id"]): n for n, (fields, _) in enumerate(self._lines)}
+        parents: list[int | None] = []
+        for n, (fields, _) in enumerate(self._lines):
+            # A session that was cut at its head begins with a parent that is missing.
+            missing = n - 1 if n and fields.get("parentId") is not None else None
+            parents.append(index.get(str(fields.get("parentId")), missing))
+        times = [str(f.get("timestamp") or "") if said else None for f, said in self._lines]
+        for number, path in enumerate(threads(parents, times), 1):
+            messages = [said for n in path if (said := self._lines[n][1])]
+            name = self._session or place.stem
+            yield make_trajectory(place, name if number == 1 else f"{name}#{number}", messages, {})
+
+
+def pi_message(message: Mapping[str, Any], line: Mapping[str, Any]) -> ChatMessage:
+    role, content = get_text(message, "role", "message"), message.get("content")
+    parts = [part for part in items(content) if isinstance(part, dict)]
+    text = parse_content({"content": content}, "message")
+    if role == "toolResult":
+        failed = message.get("isError") is True
+        found = make_result(text.text, get_id(message, "toolCallId"), failed)
+    else:
+        calls = tuple(parse_call(part) for part in parts if part.get("type") == "toolCall")
+        model = optional_text(message, "model", "message")
+        said = text._replace(tools=bool(calls), calls=calls)
+        found = make_message(said, normalize_role(role), None, model)
+    about = {"usage": message.get("usage"), "timestamp": line.get("timestamp")}
+    return annotate(found, about)
 
 
 GEMINI_KINDS = ("user", "gemini", "info", "warning", "error")
@@ -345,7 +484,7 @@ class GeminiCLI(Reader):
     keys = frozenset({"$set", "$rewindTo", "sessionId", "timestamp"})
     recognised = "a sessionId and messages of a type such as gemini, in one object or as lines"
     turns = "a message of the user or of gemini; its toolCalls, with their results"
-    left_out = "thoughts, messages of type info, warning and error, rewound messages"
+    left_out = "messages of type info, warning and error, rewound messages"
     whole = False
 
     def __init__(self) -> None:
@@ -424,16 +563,23 @@ def _cli_messages(message: Any, place: str) -> Iterator[ChatMessage]:
         _cli_call(as_object(each, f"{place}.toolCalls"), f"{place}.toolCalls")
         for each in optional_list(fields, "toolCalls", place)
     ]
+    thought = "\n".join(
+        ": ".join(filter(None, (get_path(each, "subject"), get_path(each, "description"))))
+        for each in items(fields.get("thoughts"))
+    )
     if text.content.results:
         results = tuple(r._replace(text=_without_process(r.text)) for r in text.content.results)
-        yield make_message(Content("", tools=True, results=results), "tool")
+        found = make_message(Content("", tools=True, results=results), "tool")
     elif calls:
-        turn, content = make_message(Content(text.turn.text, tools=True), role, None, model)
-        yield ChatMessage(replace(turn, calls=tuple(calls)), content)
+        said = Content(text.turn.text, tools=True, reasoning=thought)
+        turn, content = make_message(said, role, None, model)
+        found = ChatMessage(replace(turn, calls=tuple(calls)), content)
     else:
-        found = make_message(text.content, role, None, model)
-        aside = role == "user" and found.turn.text.startswith(GEMINI_ASIDE)
-        yield mark_unspoken(found) if aside else found
+        said = text.content._replace(reasoning=text.content.reasoning or thought)
+        found = make_message(said, role, None, model)
+        if role == "user" and found.turn.text.startswith(GEMINI_ASIDE):
+            found = mark_unspoken(found)
+    yield annotate(found, {"timestamp": fields.get("timestamp"), "tokens": fields.get("tokens")})
 
 
 def _cli_call(fields: Mapping[str, Any], place: str) -> Call:

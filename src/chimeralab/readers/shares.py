@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from chimeralab.core.records import Trajectory
 from chimeralab.readers.formats import Formats
-from chimeralab.readers.logs import OnBad, ignore, read_conversations
+from chimeralab.readers.logs import OnBad, ignore, is_json, read_conversations
 from chimeralab.readers.seam import Place, Reader, Unreadable, file_place
 from chimeralab.readers.streams import (
     CHUNK,
@@ -55,10 +55,12 @@ def split_log(path: str, size: int, chosen: type[Reader] | None = None) -> list[
     """Split a log into shares of about `size` bytes; empty if it can't be split."""
     try:
         with open_log(path) as file:
-            if file.is_decoded or file.is_zip:
+            if file.is_decoded or file.is_zip or file.is_sqlite:
                 return []
             if file.is_parquet:
                 return _row_groups(file.stream, size, chosen)
+            if not is_json(file.head.decode("utf-8-sig", "replace").lstrip()):
+                return []
             return _byte_ranges(file.stream, path, size, chosen)
     except (NeedsWholeLog, Unreadable, OSError, ValueError):
         return []  # reading it reports the error

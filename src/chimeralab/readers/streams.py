@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from chimeralab.core.extras import require_extra
-from chimeralab.readers.seam import STANDARD_INPUT, Place, Report, Unreadable, file_place
+from chimeralab.readers.seam import (
+    STANDARD_INPUT,
+    Damage,
+    Place,
+    Report,
+    Unreadable,
+    file_place,
+)
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -65,9 +72,9 @@ def from_gzip(compressed: BinaryIO) -> Iterator[bytes]:
     try:
         yield from _chunks(gzip.GzipFile(fileobj=compressed), CHUNK)
     except EOFError:
-        raise Unreadable("the gzip data is truncated") from None
+        raise Damage("the gzip data is truncated") from None
     except (OSError, zlib.error) as error:
-        raise Unreadable(f"the gzip data is damaged ({error})") from None
+        raise Damage(f"the gzip data is damaged ({error})") from None
 
 
 def from_zstd(compressed: BinaryIO) -> Iterator[bytes]:
@@ -81,9 +88,9 @@ def from_zstd(compressed: BinaryIO) -> Iterator[bytes]:
                 yield frame.decompress(data)
                 data = frame.unused_data if frame.eof else b""
     except zstd.ZstdError as error:
-        raise Unreadable(f"the zstd data is damaged ({error})") from None
+        raise Damage(f"the zstd data is damaged ({error})") from None
     if not frame.eof:
-        raise Unreadable("the zstd data is truncated")
+        raise Damage("the zstd data is truncated")
 
 
 def from_utf16(wide: BinaryIO) -> Iterator[bytes]:
@@ -93,7 +100,7 @@ def from_utf16(wide: BinaryIO) -> Iterator[bytes]:
             yield decoder.decode(chunk).encode()
         yield decoder.decode(b"", final=True).encode()
     except UnicodeError as error:
-        raise Unreadable(f"not UTF-16 text ({error})") from None
+        raise Damage(f"not UTF-16 text ({error})") from None
 
 
 class CompressedStream:
@@ -137,8 +144,8 @@ CODECS: dict[bytes, Callable[[BinaryIO], Iterator[bytes]]] = {
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 PARQUET = b"PAR1"
+SQLITE = b"SQLite format 3\0"
 NOT_LOGS = {
-    b"SQLite format 3": "an SQLite database; export the conversations as JSON Lines or CSV",
     b"ARROW1": "an Arrow file; save it as Parquet",
     b"%PDF": "a PDF; save its text as 'Name: text' lines",
     **dict.fromkeys(
@@ -151,13 +158,14 @@ NOT_LOGS = {
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """An open log: UTF-8 text, or a seekable zip archive or Parquet file."""
+    """An open log: UTF-8 text, an SQLite database, or a seekable zip archive or Parquet file."""
 
     stream: BinaryIO
     head: bytes
     """The first bytes of the stream, which is at its start."""
     is_zip: bool = False
     is_parquet: bool = False
+    is_sqlite: bool = False
     is_decoded: bool = False
     """Whether the stream was decompressed or transcoded, so its offsets are not the file's."""
 
@@ -193,7 +201,9 @@ def _detect(file: BinaryIO) -> LogFile:
     if head.startswith((*ZIP, PARQUET)):
         seekable = stream if stream.seekable() else io.BytesIO(read_whole(stream))
         is_parquet = head.startswith(PARQUET)
-        return LogFile(seekable, head, not is_parquet, is_parquet, codec is not None)
+        return LogFile(seekable, head, not is_parquet, is_parquet, is_decoded=codec is not None)
+    if head.startswith(SQLITE):
+        return LogFile(stream, head, is_sqlite=True, is_decoded=codec is not None)
     if head.startswith(UTF16):
         head, stream = _peek(as_stream(from_utf16(stream)))
         return LogFile(stream, head, is_decoded=True)
@@ -242,7 +252,7 @@ def open_archive(stream: BinaryIO) -> zipfile.ZipFile:
         archive = zipfile.ZipFile(stream)
         size = stream.seek(0, io.SEEK_END)
     except _DAMAGE as error:
-        raise Unreadable(f"the zip archive is damaged or truncated ({error})") from None
+        raise Damage(f"the zip archive is damaged or truncated ({error})") from None
     check_expansion(size, sum(member.file_size for member in archive.infolist()))
     return archive
 

@@ -15,11 +15,14 @@ from typing import Any, BinaryIO, ClassVar
 from chimeralab.core.errors import InputError
 from chimeralab.core.extras import require_extra
 from chimeralab.core.records import ROLES, SILENT_ROLES, Trajectory, Turn, normalize_role
-from chimeralab.readers.chat import ChatMessage, Content, join_turns, parse_message
+from chimeralab.readers.chat import ChatMessage, Content, annotate, join_turns, parse_message
 from chimeralab.readers.seam import (
+    NO_OBJECTS,
+    VAGUE,
     Place,
     Reader,
     Report,
+    Text,
     Unreadable,
     as_object,
     get_id,
@@ -57,6 +60,7 @@ class RowPerTurn(Reader):
     turns = "a row; rows are grouped by conversation_id, in order of turn or of the file"
     left_out = "columns that change from row to row"
     whole = False
+    max_sureness = VAGUE
 
     columns: ClassVar[Mapping[str, str]] = {}
     """The columns that the user named."""
@@ -72,6 +76,14 @@ class RowPerTurn(Reader):
             return found["text"] in value
         text = value.get(found.get("text", ""))
         return "speaker" in found and "text" in found and isinstance(text, str | list | None)
+
+    def sureness(self, value: Any) -> float:
+        return VAGUE if self.matches(value) else 0.0
+
+    def is_note(self, value: Any) -> bool:
+        # Such as a title among the messages of a session.
+        typed = isinstance(value, dict) and isinstance(value.get("type", value.get("kind")), str)
+        return typed and "text" not in guess_columns(value)
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         row = as_object(value, "the row")
@@ -121,7 +133,8 @@ def _row_message(row: Mapping[str, Any], found: Mapping[str, str]) -> ChatMessag
         raise Unreadable(f"{found['text']} is {json_type(text)}, not text")
     name = None if speaker is None else str(speaker)
     aloud = normalize_role(name or "") not in SILENT_ROLES
-    return ChatMessage(Turn(text or "", name, spoken=aloud), Content(text or ""))
+    message = ChatMessage(Turn(text or "", name, spoken=aloud), Content(text or ""))
+    return annotate(message, {key: row[key] for key in row if key not in found.values()})
 
 
 def _number(value: Any) -> float | None:
@@ -155,6 +168,12 @@ def find_separator(line: str) -> str | None:
     is_header = all(map(HEADER.fullmatch, names)) and len(set(names)) == len(names)
     alone = len(names) == 1 and names[0].lower() not in (*USUAL["text"], *WHOLE)
     return separator if names and is_header and not alone else None
+
+
+def is_header(line: str, separator: str) -> bool:
+    """Whether a line names a column of texts, or of whole conversations."""
+    names = [name.strip().lower() for name in next(csv.reader([line], delimiter=separator), [])]
+    return "text" in guess_columns(dict.fromkeys(names)) or not set(WHOLE).isdisjoint(names)
 
 
 def csv_rows(
@@ -266,10 +285,17 @@ class NameAndText(Reader):
     turns = "a line with a name, and the lines up to the next; a recurring name is a speaker"
     left_out = "headings before the first turn, times in brackets before a name"
 
+    keys = NO_OBJECTS
+    max_sureness = VAGUE
+
     def matches(self, value: Any) -> bool:
-        return isinstance(value, tuple)  # the turns of `parse_transcript`; JSON has no tuples
+        return isinstance(value, Text) and parse_transcript(value) is not None
+
+    def sureness(self, value: Any) -> float:
+        return VAGUE if self.matches(value) else 0.0
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        if not isinstance(value, tuple):
+        turns = parse_transcript(value) if isinstance(value, Text) else None
+        if turns is None:
             raise Unreadable("not a text of 'Name: text' lines")
-        yield Trajectory(place.stem, value, {}, str(place))
+        yield Trajectory(place.stem, turns, {}, str(place))

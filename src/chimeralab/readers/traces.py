@@ -4,22 +4,27 @@ Each model call repeats the history, so the last call of a chain is the conversa
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 from chimeralab.core.records import Trajectory
 from chimeralab.readers.agents import is_langchain, langchain_message
 from chimeralab.readers.chat import (
     ChatMessage,
+    annotate,
     make_message,
     make_trajectory,
     parse_message,
+    parse_time,
 )
 from chimeralab.readers.providers import item_message
 from chimeralab.readers.seam import (
+    WRAPS,
     Place,
     Reader,
     Unreadable,
     as_object,
+    first_present,
     get_id,
     get_path,
     items,
@@ -34,6 +39,7 @@ HOLDERS = (
     "prompt", "text",
 )  # fmt: skip
 MAX_LEVELS = 8
+END_OF_CODE = "<end_code>"  # smolagents adds it to an answer when it repeats it
 
 
 class Generation(NamedTuple):
@@ -51,6 +57,10 @@ class Generation(NamedTuple):
     outer: bool = False
     """Whether it spans a whole run; such a span counts only if the run has no recorded calls."""
     unfinished: bool = False
+    usage: Mapping[str, Any] = {}
+    """The tokens and the cost of the call, as `annotate` takes them."""
+    lost: int = 0
+    """Inputs at the head that a limit on the attributes of a span dropped."""
 
 
 class SpanReader(Reader):
@@ -62,6 +72,9 @@ class SpanReader(Reader):
 
     def __init__(self) -> None:
         self._spans: list[Generation] = []
+
+    def sureness(self, value: Any) -> float:
+        return WRAPS if self.matches(value) else 0.0
 
     def generations(self, value: Any, place: Place) -> Iterator[Generation]:
         """Yield the model calls recorded in a value."""
@@ -81,12 +94,31 @@ class SpanReader(Reader):
         for trace, found in traces.items():
             calls = [call for call in found if not call.outer] or found
             models = [call.model for call in calls if call.model]
+            answers = annotate_answers(calls)
             for number, chain in enumerate(_chains(calls), 1):
                 metadata = {"trace": trace, "model": models[-1] if models else None}
                 name = trace if number == 1 else f"{trace}#{number}"
-                messages = [message for call in chain for message in call.inputs + call.outputs]
+                messages = [
+                    (answers.get(_marks([message])[0]) or [message]).pop(0)
+                    for call in chain
+                    for message in call.inputs + call.outputs
+                ]
                 unfinished = chain[-1].unfinished
                 yield make_trajectory(place, name, messages, metadata, unfinished=unfinished)
+
+
+def annotate_answers(calls: Iterable[Generation]) -> dict[int, list[ChatMessage]]:
+    """Return the answers of all calls with their time and usage, by what they say.
+
+    Later calls repeat them without either.
+    """
+    answers: dict[int, list[ChatMessage]] = {}
+    for call in sorted(calls, key=lambda each: each.time):
+        about = {**call.usage, "time": parse_time(call.time)}
+        for message in call.outputs:
+            mark = _marks([message])[0]
+            answers.setdefault(mark, []).append(annotate(message, about))
+    return answers
 
 
 def _chains(calls: Iterable[Generation]) -> list[list[Generation]]:
@@ -96,7 +128,7 @@ def _chains(calls: Iterable[Generation]) -> list[list[Generation]]:
     """
     chains: list[list[Generation]] = []
     ends: dict[int, int] = {}
-    for call in sorted(calls, key=lambda each: each.time):
+    for call in map(partial(_restore, chains), sorted(calls, key=lambda each: each.time)):
         marks = _marks(call.inputs)
         at = next((ends[m] for m in reversed(marks[:-1]) if m in ends), None)
         if at is not None:
@@ -114,6 +146,15 @@ def _chains(calls: Iterable[Generation]) -> list[list[Generation]]:
     return chains
 
 
+def _restore(chains: list[list[Generation]], call: Generation) -> Generation:
+    """Add the inputs that a span lost, from the call before it in its chain."""
+    known = (chain[-1].inputs for chain in reversed(chains) if call.lost > 0 and call.inputs)
+    for inputs in known:
+        if inputs[call.lost :][:1] == call.inputs[:1]:
+            return call._replace(inputs=inputs[: call.lost] + call.inputs, lost=0)
+    return call
+
+
 def _instructions(call: Generation) -> str | None:
     first = call.inputs[0].turn if call.inputs else None
     return first.text if first and first.role in ("system", "developer") else None
@@ -124,7 +165,7 @@ def _marks(messages: list[ChatMessage]) -> list[int]:
     marks, mark = [], 0
     for turn, content in messages:
         calls = tuple((call.name, str(call.arguments)) for _, call in content.calls)
-        mark = hash((mark, turn.role, turn.text, calls))
+        mark = hash((mark, turn.role, turn.text.removesuffix(END_OF_CODE), calls))
         marks.append(mark)
     return marks
 
@@ -179,7 +220,7 @@ class LangSmith(SpanReader):
     keys = frozenset({"run_type"})
     recognised = "objects with run_type and inputs"
     turns = "a message of the last llm run of a chain; without one, of the root run"
-    left_out = "chains and tools around model calls, feedback, timing"
+    left_out = "chains and tools around model calls, feedback"
 
     def matches(self, value: Any) -> bool:
         return isinstance(get_path(value, "run_type"), str) and "inputs" in value
@@ -203,6 +244,7 @@ class LangSmith(SpanReader):
                     str_or_none(about.get("ls_model_name")),
                     outer=not calls_model,
                     unfinished=run.get("outputs") is None and run.get("end_time") is None,
+                    usage={"usage": dict(run), "cost": run.get("total_cost")},
                 )
 
 
@@ -219,7 +261,7 @@ class Langfuse(SpanReader):
     keys = frozenset({"traceId", "trace_id", "timestamp", "data"})
     recognised = "observations with a traceId and a type such as GENERATION, or traces of them"
     turns = "a message of the last generation of a chain; without one, of the trace"
-    left_out = "spans, events and tools around model calls, scores, costs"
+    left_out = "spans, events and tools around model calls, scores"
 
     def matches(self, value: Any) -> bool:
         if not isinstance(value, dict):
@@ -266,6 +308,10 @@ def _generation(
         str_or_none(fields.get("model")),
         outer,
         unfinished=ended == [None] and fields.get("output") is None,
+        usage={
+            "usage": first_present(fields, "usageDetails", "usage"),
+            "cost": first_present(fields, "calculatedTotalCost", "totalCost", "total_cost"),
+        },
     )
 
 
@@ -295,6 +341,6 @@ class OpenAITraces(SpanReader):
             return
         outputs = data.get("output", data.get("response"))
         trace = get_id(fields, "trace_id") or place.stem
-        text = {"input": data.get("input"), "output": outputs, "model": data.get("model")}
+        text = {key: data.get(key) for key in ("input", "model", "usage")} | {"output": outputs}
         times = {"timestamp": fields.get("started_at"), "ended_at": fields.get("ended_at")}
         yield _generation(text | times, trace, False)

@@ -20,7 +20,7 @@ from typing import Any
 from chimeralab import readers
 from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.numbers import plural
-from chimeralab.core.records import Call, Detection, Trajectory, Turn
+from chimeralab.core.records import Detection, Trajectory, Turn, load_trajectory
 from chimeralab.core.text import replace_surrogates
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.locked import LOCKED
@@ -154,12 +154,7 @@ class LogIndex:
         row = self._db.execute(query, [n]).fetchone()
         if row is None:
             return None
-        talk = json.loads(zlib.decompress(row[0]))
-        turns = (
-            Turn(**{**turn, "calls": tuple(Call(**call) for call in turn["calls"])})
-            for turn in talk["turns"]
-        )
-        trajectory = Trajectory(talk["id"], tuple(turns), talk["metadata"], talk["source"])
+        trajectory = load_trajectory(json.loads(zlib.decompress(row[0])))
         return trajectory, from_json(json.loads(zlib.decompress(row[1]))) if row[1] else None
 
     def insert(self, n: int, trajectory: Trajectory, fields: Mapping[str, str]) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from chimeralab.cli.measure import groups_table, print_metrics
+from chimeralab.cli.measure import print_metrics
+from chimeralab.cli.terminal import groups_table
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.metrics import Metrics, measure
 from chimeralab.trial.trials import Trial

@@ -1,5 +1,6 @@
 """The command line: help, encodings and system errors."""
 
+import json
 import os
 import subprocess
 import sys
@@ -54,6 +55,19 @@ def test_system_errors_are_one_line(
     ran = chimera("detect")
     assert ran.code == 2
     assert ran.err == f"chimera: {message}\n"
+
+
+def test_error_that_quotes_a_file_cannot_steer_the_terminal(chimera, tmp_path: Path) -> None:
+    hostile = "\x1b]0;owned\x07\u202e" + "a" * 5_000
+    table = tmp_path / "labels.csv"
+    table.write_text(f"item,rater,label\nt1,ann,{hostile}\n", encoding="utf-8")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f"[{json.dumps(hostile)}]\n", encoding="utf-8")
+    for command in (("audit", table), ("check", tmp_path)):
+        ran = chimera(*command)
+        assert ran.code == 2
+        assert not set(ran.err) & {"\x1b", "\x07", "\u202e"}
+        assert len(ran.err) < 1_100
 
 
 def test_help_lists_every_command_once_under_a_section(chimera) -> None:

@@ -126,6 +126,11 @@ def test_locked_operating_point_reports_its_drift_test_as_redundant() -> None:
     assert not replace(LOCKED, drift="both").drift_redundant
 
 
+def test_operating_point_is_the_preregistered_one() -> None:
+    point = (LOCKED.s1, LOCKED.s2, LOCKED.d1, LOCKED.d2, LOCKED.window)
+    assert point == (0.92, 0.90, 0.08, 0.10, 3)
+
+
 def test_changed_settings_are_named() -> None:
     assert LOCKED.changed == {}
     assert LockedRule(s1=0.9, drift="both").changed == {"s1": 0.9, "drift": "both"}

@@ -1,6 +1,7 @@
 """The guard without vectors: its warnings, its advice and its saved state."""
 
 import json
+import random
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +15,7 @@ from chimeralab import Guard, InputError, Trajectory, Turn
 from chimeralab.detection.judging import detect
 from chimeralab.detection.loops import LOOPS
 from chimeralab.readers.chat import join_turns, parse_message
+from tests.mutation import mutate_tree
 
 CALL = {
     "role": "assistant",
@@ -110,8 +112,9 @@ def test_advice_counts_the_calls_of_a_tool_with_a_rule_of_its_own(repeats: int) 
         None,
         [],
         {},
-        {"guard": 3},
-        {"guard": 3, "loops": 3, "told": {}, "waiting": [], "collapse": None},
+        {"guard": 4},
+        {"guard": 4, "loops": 3, "told": {}, "waiting": [], "collapse": None},
+        {"guard": 4, "check": None, "loops": {1, 2}},
     ],
 )
 def test_invalid_guard_state_is_rejected_and_changes_nothing(state: Any) -> None:
@@ -121,6 +124,23 @@ def test_invalid_guard_state_is_rejected_and_changes_nothing(state: Any) -> None
     with pytest.raises(InputError, match="not the state of a guard"):
         guard.restore(state)
     assert guard.state() == before
+
+
+@given(st.randoms(use_true_random=False))
+def test_damaged_guard_state_is_rejected(chance: random.Random) -> None:
+    guard = Guard(vectors=False)
+    for message in (CALL, DENIED, "Once more.", "Once more."):
+        guard.update(message)
+    saved = json.dumps(guard.state())
+    damaged = mutate_tree(json.loads(saved), chance)
+    if json.dumps(damaged, sort_keys=True) != json.dumps(json.loads(saved), sort_keys=True):
+        with pytest.raises(InputError, match="not the state of a guard"):
+            Guard(vectors=False).restore(damaged)
+
+
+def test_state_of_a_guard_with_other_settings_is_rejected() -> None:
+    with pytest.raises(InputError, match="with these settings"):
+        Guard(LOOPS).restore(Guard(vectors=False).state())
 
 
 def test_reset_starts_a_new_conversation() -> None:

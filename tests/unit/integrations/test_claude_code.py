@@ -172,6 +172,32 @@ def test_bad_input_never_blocks_claude_code(given: str, options: list[str], code
     ran = subprocess.run(command, input=given, text=True, capture_output=True, check=False)
     assert (ran.returncode, ran.stdout) == (code, "")
     assert "the loop guard failed" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+ODD_LINES: list[Any] = [
+    {"type": "assistant", "message": "text"},
+    {"type": "assistant", "message": ["text"]},
+    {"type": "assistant", "message": {"id": {}, "content": ["text", None, {"type": []}]}},
+    {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": {}}]}},
+    {"type": "user", "message": {"id": "m1", "content": "in the message of another"}},
+    {"type": {}, "message": {}},
+    ["message"],
+]
+
+
+def test_odd_lines_of_a_transcript_are_skipped(answer, tmp_path: Path) -> None:
+    assert "3 times" in nudge(answer([*ODD_LINES, *steps(1, 2, 3), *ODD_LINES[:3]]))
+    path = tmp_path / "session.jsonl"
+    deep = '{"type": "assistant", "message": ' + "[" * 100_000
+    path.write_text(deep + "\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    event = {"hook_event_name": "PreToolUse", "transcript_path": str(path)}
+    assert "3 times" in nudge(ClaudeCodeHook().answer(event))
+
+
+@pytest.mark.parametrize("call", [{}, [], None, 3])
+def test_event_with_an_odd_id_is_answered(answer, call: Any) -> None:
+    assert answer(steps(1, 2), "PostToolUse", tool_use_id=call, tool_response="x") == {}
 
 
 def test_options_and_the_switch_reach_the_hook(

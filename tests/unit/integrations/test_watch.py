@@ -1,6 +1,7 @@
 """The rules of all live guards: when they nudge, when they stop, and what they ignore."""
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,16 @@ def test_internal_error_is_logged_once_and_disables_the_guard(
     assert "nudge" in actions(watch, [step()] * 6, "another conversation")
     monkeypatch.setattr(Guard, "update", lambda *_: 1 / 0)
     assert watch.update({"role": "user", "content": "Hello"}, "d") is None
+
+
+@pytest.mark.parametrize("message", [None, 3, "text", ["text"]])
+def test_what_is_not_a_message_is_named_without_a_traceback(
+    caplog: pytest.LogCaptureFixture, message: Any
+) -> None:
+    assert Watch().follow([message]) is None
+    [record] = caplog.records
+    assert f"a message is a {type(message).__name__}" in record.message
+    assert record.exc_info is None
 
 
 def test_conversations_are_separated_by_content_and_evicted() -> None:

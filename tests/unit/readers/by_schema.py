@@ -124,6 +124,20 @@ def swe_agent(talk: Talk) -> bytes:
     return one({"trajectory": steps, "history": history, "info": info, "environment": "main"})
 
 
+def webarena(talk: Talk) -> bytes:
+    """Only what an agent does: it has one task, and thinks before it acts."""
+    steps: list[Any] = [{"url": "http://shop", "axtree": "RootWebArea"}]
+    for before, step in pairwise(talk):
+        if step.who != "assistant":
+            continue
+        action = {"action_type": 6, "element_id": "12", "answer": "", "text": []}
+        action |= {"action_name": before.tool, "key_comb": json.dumps(before.arguments)}
+        called = before.who == "call"
+        steps.append({"action": action if called else {}, "metadata": {"cot": step.text}})
+        steps += [{"url": "http://shop", "axtree": before.text}] if called else []
+    return lines({"task_id": 0, "intent": talk[0].text, "trajectory": steps})
+
+
 def codex(talk: Talk) -> bytes:
     def line(kind: str, payload: Any) -> Any:
         return {"timestamp": "2025-09-01T00:00:00Z", "type": kind, "payload": payload}
@@ -213,6 +227,39 @@ def otel_prompts(talk: Talk) -> bytes:
     return b"\n".join(json.dumps(span, indent=4).encode() for span in spans)
 
 
+def nested_spans(talk: Talk) -> bytes:
+    """A tree of spans as smolagents leaves it: roles for calls and results, attributes by number.
+
+    Spans have at most 128 attributes, so those of long talks lack their first messages.
+    """
+    messages: list[tuple[str, str]] = [("system", "You solve tasks with code.")]
+    spans: list[Any] = []
+    for n, step in enumerate(talk):
+        if step.who == "call":
+            inner = {"name": step.tool, "arguments": step.arguments}
+            call = [{"id": f"call_{n}", "type": "function", "function": inner}]
+            messages.append(("tool-call", f"Calling tools:\n{call}"))
+            messages.append(("tool-response", f"Call id: call_{n}\nObservation:\n{step.text}"))
+            continue
+        if step.who == "assistant":
+            told = {"input.value": "{}"} | {
+                f"llm.input_messages.{m}.message.{key}": value
+                for m, message in enumerate(messages)
+                for key, value in zip(("role", "content"), message, strict=True)
+            }
+            told |= {"llm.output_messages.0.message.role": "assistant", "llm.model_name": "m"}
+            told |= {"llm.output_messages.0.message.content": step.text}
+            told["openinference.span.kind"] = "LLM"
+            kept = dict(list(told.items())[-30:])
+            inside = {"timestamp": f"2025-03-25T12:00:{n:02}.0Z", "span_attributes": kept}
+            spans.append({"trace_id": "0f7f", "span_name": "call"} | inside | {"child_spans": []})
+        messages.append((step.who, step.text))
+    root: dict[str, Any] = {"span_name": "CodeAgent.run", "trace_id": "0f7f"}
+    root |= {"timestamp": "2025-03-25T11:59:00.0Z"}
+    root |= {"span_attributes": {"openinference.span.kind": "AGENT"}, "child_spans": spans[::-1]}
+    return one({"trace_id": "0f7f", "spans": [root]})
+
+
 def langfuse(talk: Talk) -> bytes:
     observations = [
         {"id": f"o{n}", "traceId": "t", "type": "GENERATION", "name": "chat", "model": "m"}
@@ -271,6 +318,81 @@ def claude_code(talk: Talk) -> bytes:
     return lines(*told)
 
 
+def pi_session(talk: Talk) -> bytes:
+    told: list[Any] = [{"type": "session", "version": 3, "id": "s-1", "cwd": "/home"}]
+
+    def add(message: Any) -> None:
+        link = {"id": f"i{len(told)}", "parentId": f"i{len(told) - 1}" if len(told) > 1 else None}
+        told.append({"type": "message", **link, "timestamp": f"2026-07-14T01:{len(told):02}:00Z"})
+        told[-1]["message"] = message
+
+    for n, step in enumerate(talk):
+        text = [{"type": "text", "text": step.text}]
+        if step.who == "call":
+            call = {"type": "toolCall", "id": f"c{n}", "name": step.tool}
+            thought = {"type": "thinking", "thinking": "Let me see."}
+            add({"role": "assistant", "content": [thought, call | {"arguments": step.arguments}]})
+            add({"role": "toolResult", "toolCallId": f"c{n}", "content": text, "isError": False})
+        else:
+            add({"role": step.who, "content": text})
+    left = {"type": "message", "id": "x", "parentId": "i1", "timestamp": "2026-07-14T00:00:00Z"}
+    told.append(left | {"message": {"role": "user", "content": "A question that was taken back."}})
+    return lines(*told)
+
+
+def stream_json(talk: Talk) -> bytes:
+    """As `gemini --output-format stream-json` prints it, with answers in deltas."""
+    at = {"timestamp": "2026-01-30T06:18:17.750Z"}
+    told: list[Any] = [{"type": "init", "session_id": "s-1", "model": "gemini-3-pro"} | at]
+    for n, step in enumerate(talk):
+        if step.who == "call":
+            call = {"type": "tool_use", "tool_name": step.tool, "tool_id": f"t{n}"}
+            told.append(call | {"parameters": step.arguments} | at)
+            told.append({"type": "tool_result", "tool_id": f"t{n}", "status": "success"} | at)
+            told[-1]["output"] = step.text
+        elif step.who == "user":
+            told.append({"type": "message", "role": "user", "content": step.text} | at)
+        else:
+            for part in (step.text[:7], step.text[7:14], step.text[14:]):
+                message = {"type": "message", "role": "assistant", "content": part}
+                told.append(message | {"delta": True} | at)
+    stats = {"total_tokens": 47, "input_tokens": 42, "output_tokens": 5}
+    return lines(*told, {"type": "result", "status": "success", "stats": stats} | at)
+
+
+def managed_agent(talk: Talk) -> bytes:
+    """Events with a kind, as they were in `raw`; changes of state say nothing."""
+    told: list[Any] = []
+
+    def add(role: str, kind: str, raw: Any = None, **fields: Any) -> None:
+        event = {"role": role, "kind": kind, "time": "2026-08-11T06:18:23Z"} | fields
+        told.append(
+            event | {"raw": {"id": f"e{len(told)}", "type": f"{role}.{kind}"} | (raw or {})}
+        )
+
+    add("system", "status_running", {"agent_name": "auditor"})
+    for n, step in enumerate(talk):
+        if step.who == "user":
+            add("user", "define_outcome", {"description": step.text})
+        elif step.who == "assistant":
+            add("system", "model_request_start")
+            add("agent", "message", content=step.text)
+        else:
+            add("agent", "thinking")
+            call = {"id": f"t{n}", "name": step.tool, "input": step.arguments}
+            add("agent", "tool_use", call, tool=step.tool, content=json.dumps(step.arguments))
+            add(
+                "agent",
+                "tool_result",
+                {"tool_use_id": f"t{n}", "is_error": False},
+                content=step.text,
+            )
+        usage = {"input_tokens": 2, "cache_read_input_tokens": 40, "output_tokens": 5}
+        add("system", "model_request_end", {"model_usage": usage})
+    add("user", "interrupt")
+    return lines(*told)
+
+
 def plain(talk: Talk) -> bytes:
     turns: list[Any] = []
     for step in talk:
@@ -280,6 +402,276 @@ def plain(talk: Talk) -> bytes:
         else:
             turns.append({"speaker": step.who, "text": step.text})
     return lines({"id": "t1", "turns": turns})
+
+
+def aider(talk: Talk) -> bytes:
+    """As `.aider.chat.history.md`: what aider writes itself ends in two spaces."""
+    told = ["", "# aider chat started at 2025-08-06 12:06:30", "", "> Aider v0.85.2  ", ""]
+    for step in talk:
+        if step.who == "user":
+            told += ["", *(f"#### {line}  " for line in step.text.splitlines())]
+        elif step.who == "assistant":
+            told += [
+                "",
+                step.text,
+                "",
+                "> Tokens: 1.6k sent, 1.7k received. Cost: $0.01 message.  ",
+            ]
+        else:
+            told += [f"> {line}  " for line in step.text.splitlines()]
+    return "\n".join([*told, "", "# aider chat started at 2025-08-07 09:00:00", ""]).encode()
+
+
+def autogen_console(talk: Talk) -> bytes:
+    told = ["RUN.SH STARTING", "Collecting tiktoken"]
+    names = {"user": "TextMessage (user)", "assistant": "TextMessage (assistant)"}
+    for n, step in enumerate(talk):
+        if step.who in names:
+            told += [f"---------- {names[step.who]} ----------", step.text]
+            continue
+        given = json.dumps(step.arguments)
+        told += ["---------- ToolCallRequestEvent (assistant) ----------"]
+        told += [f"[FunctionCall(id='c{n}', arguments='{given}', name='{step.tool}')]"]
+        told += ["---------- ToolCallExecutionEvent (assistant) ----------"]
+        told += [f"[FunctionExecutionResult(content='{step.text}', name='x', call_id='c{n}')]"]
+    return "\n".join([*told, "SCENARIO.PY COMPLETE !#!#"]).encode()
+
+
+def openmanus(talk: Talk) -> bytes:
+    told = ["INFO     [root] Anonymized telemetry enabled."]
+
+    def add(where: str, text: str) -> None:
+        told.append(f"2025-04-01 02:58:02.606 | INFO     | app.{where}:81 - {text}")
+
+    for step in talk:
+        if step.who == "user":
+            add("flow:run", f"Read prompt from task.txt: {step.text}")
+        elif step.who == "assistant":
+            add("llm:count", "Token usage: Input=42, Completion=5, Cumulative Input=42")
+            add("agent.toolcall:think", f"✨ Manus's thoughts: {step.text}")
+        else:
+            add("agent.toolcall:think", "✨ Manus's thoughts: ")
+            add("agent.toolcall:think", f"🔧 Tool arguments: {json.dumps(step.arguments)}")
+            add("agent.toolcall:execute", f"🔧 Activating tool: '{step.tool}'...")
+            done = f"🎯 Tool '{step.tool}' completed its mission! Result: {step.text}"
+            add("agent.toolcall:act", done)
+    return "\n".join(told).encode()
+
+
+def hyperagent(talk: Talk) -> bytes:
+    """Without the task: a planner and an intern, which observes what its code printed."""
+    at, intern = "HyperAgent_x-1 - INFO - ", "Inner-Navigator-Assistant's Response: "
+    told = [f"{at}Initialized HyperAgent instance x-1", f"{at}Initialized tools"]
+    for step in talk:
+        if step.who == "call":
+            code = f"run({json.dumps(step.arguments)})"
+            told.append(f"{at}{intern}\n\nAction:\n```python\n{code}\n```\n")
+            told.append(f"{at}{intern}Observation: {step.text}")
+        elif step.who == "assistant":
+            told.append(f"{at}Planner's Response: {step.text}")
+    return "\n".join(told).encode()
+
+
+def chatdev(talk: Talk) -> bytes:
+    """Agents in pairs; the prompt of a chat is not judged."""
+    told = ["**[Preprocessing]**\n\n**ChatDev Starts** (20250329232841)\n"]
+    brief = "[ChatDev is a company.\nYou are Programmer.\nHelp me.]"
+    for step in talk:
+        if step.who == "user":
+            told.append(f"Chief Executive Officer: **[Start Chat]**\n\n{brief}\n\n{step.text}\n")
+        elif step.who == "assistant":
+            told.append(
+                "**[OpenAI_Usage_Info Receive]**\nprompt_tokens: 42\ncompletion_tokens: 5\n"
+            )
+            turn = "Programmer: **Programmer<->Code Reviewer on : Coding, turn 0**"
+            told.append(f"{turn}\n\n{brief}\n\n{step.text}\n")
+            told.append(f"**[Seminar Conclusion]**:\n\n {step.text}")
+    return "\n".join(f"[2025-29-03 23:28:44 INFO] {entry}" for entry in told).encode()
+
+
+def metagpt(talk: Talk) -> bytes:
+    told = ["=== MetaGPT Agent Communication Log - Started at 2025-03-31 13:24:54 ===", ""]
+    for step in talk:
+        if step.who == "user":
+            told += ["[2025-03-31 13:24:54] FROM: Human TO: {'<all>'}"]
+            told += ["ACTION: metagpt.actions.UserRequirement", "CONTENT:", step.text]
+        elif step.who == "assistant":
+            told += ["[2025-03-31 13:25:28] NEW MESSAGES:", "", f"SimpleCoder: {step.text}"]
+        told += ["-" * 80, ""]
+    return "\n".join([*told, "=== Communication Log Ended at 2025-03-31 13:26:15 ==="]).encode()
+
+
+def specstory(talk: Talk) -> bytes:
+    told = ["<!-- Generated by SpecStory -->", "", "# Fixing the tests (2026-01-07 10:00Z)", ""]
+    for step in talk:
+        if step.who == "call":
+            told += ["_**Agent (m-1 2026-01-07 10:00:05Z)**_", ""]
+            told += [f'<tool-use data-tool-type="shell" data-tool-name="{step.tool}"><details>']
+            told += [f"<summary>Tool use: **{step.tool}**</summary>", "", "```json"]
+            told += [json.dumps(step.arguments), "```", "", "```text", step.text, "```"]
+            told += ["</details></tool-use>", "", "---", ""]
+        else:
+            who = "User" if step.who == "user" else "Agent"
+            told += [f"_**{who} (2026-01-07 10:00:00Z)**_", "", step.text, "", "---", ""]
+    return "\n".join(told).encode()
+
+
+def copilot_markdown(talk: Talk) -> bytes:
+    told = ["# 🤖 Copilot CLI Session", "", "> **Session ID:** `3d9c`", ""]
+    for step in talk:
+        told += ["<sub>⏱️ 1m 10s</sub>", ""]
+        if step.who == "call":
+            told += [f"### ✅ `{step.tool}`", "", "<details>", "<summary>Arguments</summary>", ""]
+            told += ["```json", json.dumps(step.arguments), "```", "", "</details>", ""]
+            told += ["```", step.text, "```", ""]
+        else:
+            sign = "👤 User" if step.who == "user" else "💬 Copilot"
+            told += [f"### {sign}", "", step.text, ""]
+        told += ["---", ""]
+    return "\n".join(told).encode()
+
+
+def opencode_markdown(talk: Talk) -> bytes:
+    told = ["# Review", "", "**Session ID:** ses_3407", "", "---", ""]
+    for step in talk:
+        if step.who == "call":
+            told += ["## Assistant (Build · m-1 · 4.6s)", "", "_Thinking:_", "", "Let me see.", ""]
+            told += [f"**Tool: {step.tool}**", "", "**Input:**", "```json"]
+            told += [json.dumps(step.arguments), "```", "", "**Output:**", "```", step.text, "```"]
+        elif step.who == "assistant":
+            told += ["## Assistant (Build · m-1 · 4.6s)", "", step.text]
+        else:
+            told += ["## User", "", step.text]
+        told += ["", "---", ""]
+    return "\n".join(told).encode()
+
+
+def claude_terminal(talk: Talk) -> bytes:
+    told = ["╭──────────╮", "│ ✻ Welcome to Claude Code! │", "╰──────────╯", ""]
+    for step in talk:
+        if step.who == "call":
+            told += [f"⏺ Bash({json.dumps(step.arguments)})", f"  ⎿  {step.text}", ""]
+        else:
+            told += [f"> {step.text}" if step.who == "user" else f"⏺ {step.text}", ""]
+    return "\n".join(told).encode()
+
+
+def gemini_terminal(talk: Talk) -> bytes:
+    told = ["gemini", "", "Tips for getting started:", ""]
+    for step in talk:
+        if step.who == "call":
+            told += [" ╭──────────╮", f" │ ✔  {step.tool} {json.dumps(step.arguments)}  │", " │  │"]
+            told += [f" │    {step.text}  │", " ╰──────────╯"]
+        elif step.who == "user":
+            told += ["╭──────────╮", f"│  > {step.text}  │", "╰──────────╯", ""]
+        else:
+            told += [f"✦ {step.text}"]
+    return "\n".join(told).encode()
+
+
+def cline(talk: Talk) -> bytes:
+    """As `ui_messages.json`; the first message is the task."""
+    told: list[Any] = []
+
+    def add(kind: str, text: Any, way: str = "say") -> None:
+        text = text if isinstance(text, str) else json.dumps(text)
+        told.append({"ts": 1760534080239 + len(told), "type": way, way: kind, "text": text})
+
+    for step in talk:
+        if step.who == "user":
+            add("user_feedback" if told else "text", step.text)
+        elif step.who == "assistant":
+            add("api_req_started", {"request": "x", "tokensIn": 42, "tokensOut": 5, "cost": 0.5})
+            add("reasoning", "Let me see.")
+            add("text", step.text)
+            add("checkpoint_created", "")
+        elif step.tool == "bash":
+            add("command", (step.arguments or {}).get("command", ""))
+            add("command_output", step.text, "ask")
+        else:
+            add("tool", {"tool": step.tool, "content": step.text, **(step.arguments or {})})
+    return one(told)
+
+
+def copilot(talk: Talk) -> bytes:
+    requests: list[Any] = []
+    for n, step in enumerate(talk):
+        if step.who == "user":
+            message = {"text": step.text, "parts": []}
+            requests.append({"requestId": f"r{n}", "message": message, "timestamp": 1770685505478})
+            rounds = {"toolCallRounds": [], "toolCallResults": {}}
+            requests[-1] |= {"response": [], "modelId": "m-1", "result": {"metadata": rounds}}
+        elif step.who == "assistant":
+            cut = len(step.text) // 2
+            requests[-1]["response"].append({"kind": "thinking", "value": "Let me see."})
+            requests[-1]["response"] += [{"value": step.text[:cut]}, {"value": step.text[cut:]}]
+        else:
+            shown = {"kind": "toolInvocationSerialized", "toolId": f"copilot_{step.tool}"}
+            requests[-1]["response"].append(shown | {"toolCallId": f"call_{n}", "isComplete": True})
+            named = f"call_{n}__vscode-1"
+            call = {"id": named, "name": step.tool, "arguments": json.dumps(step.arguments)}
+            about = requests[-1]["result"]["metadata"]
+            about["toolCallRounds"].append({"response": "", "toolCalls": [call]})
+            about["toolCallResults"][named] = {"content": [{"value": step.text}]}
+    return one({"responderUsername": "GitHub Copilot", "requests": requests})
+
+
+def opencode(talk: Talk) -> bytes:
+    messages: list[Any] = []
+    for n, step in enumerate(talk):
+        role = "user" if step.who == "user" else "assistant"
+        info: dict[str, Any] = {"id": f"m{n}", "role": role, "agent": "build"}
+        info["time"] = {"created": 1784254006803}
+        parts: list[Any] = [{"type": "text", "text": step.text}]
+        if role == "assistant":
+            info |= {"modelID": "m-1", "cost": 0.5}
+            info["tokens"] = {"input": 2, "output": 5, "cache": {"read": 40, "write": 0}}
+            parts = [{"type": "step-start"}, {"type": "reasoning", "text": "Let me see."}, *parts]
+        if step.who == "call":
+            state = {"status": "completed", "input": step.arguments, "output": step.text}
+            parts[-1] = {"type": "tool", "tool": step.tool, "callID": f"c{n}", "state": state}
+        messages.append({"info": info, "parts": parts})
+    return one({"info": {"id": "ses_1", "title": "Files"}, "messages": messages})
+
+
+def ag2(talk: Talk) -> bytes:
+    """Two agents, each line of a message apart; there are no tools."""
+    names = {"user": ("user", "User"), "assistant": ("assistant", "assistant")}
+    told = [
+        {"role": names[step.who][0], "name": names[step.who][1], "content": step.text.split("\n")}
+        for step in talk
+        if step.who in names
+    ]
+    return one({"instance_id": "e40e", "problem_statement": ["x"], "trajectory": told, "note": {}})
+
+
+def magentic_messages(talk: Talk) -> list[Any]:
+    """An orchestrator keeps a ledger, which looks the same at every step, and picks a speaker."""
+    told = []
+    for step in talk:
+        if step.who == "user":
+            told.append({"content": step.text, "role": "human"})
+            ledger = {"is_in_loop": {"reason": "There is no repetition yet.", "answer": False}}
+            for text in (f"Updated Ledger:\n{json.dumps(ledger)}", "Next speaker Assistant"):
+                told.append({"content": text, "role": "Orchestrator (thought)"})
+        elif step.who == "assistant":
+            told.append({"content": step.text, "role": "Assistant"})
+    return told
+
+
+def who_and_when(talk: Talk) -> bytes:
+    label = {"mistake_agent": "Assistant", "mistake_step": "3", "question_ID": "q-1", "level": 2}
+    return one(
+        {"history": magentic_messages(talk), "question": "Which?", "is_corrected": 0} | label
+    )
+
+
+def agentrx_steps(talk: Talk) -> bytes:
+    steps = [
+        {"index": n, "substeps": [{"sub_index": 1, "role": m["role"], "content": m["content"]}]}
+        for n, m in enumerate(magentic_messages(talk), 1)
+    ]
+    return one({"trajectory_id": "t-1", "instruction": "Find it.", "steps": steps})
 
 
 def preference_texts(talk: Talk) -> bytes:
@@ -293,6 +685,9 @@ WRITTEN: dict[str, tuple[str, Callable[[Talk], bytes]]] = {
     "plain": ("plain", plain),
     "sharegpt": ("sharegpt", sharegpt),
     "claude-code": ("claude-code", claude_code),
+    "pi": ("pi", pi_session),
+    "gemini stream-json": ("events", stream_json),
+    "managed agent": ("events", managed_agent),
     "gemini contents": ("gemini", lambda talk: one({"contents": gemini_contents(talk)})),
     "openhands output": (
         "openhands",
@@ -300,13 +695,33 @@ WRITTEN: dict[str, tuple[str, Callable[[Talk], bytes]]] = {
     ),
     "openhands sdk": ("openhands", openhands_sdk),
     "swe-agent": ("swe-agent", swe_agent),
+    "webarena": ("webarena", webarena),
     "codex older": ("codex", codex),
     "gemini-cli older": ("gemini-cli", gemini_cli),
     "chatgpt": ("chatgpt", chatgpt),
     "otel older": ("opentelemetry", otel_prompts),
+    "nested spans": ("opentelemetry", nested_spans),
     "langfuse traces": ("langfuse", langfuse),
     "csv messages": ("openai", messages_column),
     "preference texts": ("preferences", preference_texts),
     "transcript": ("transcript", transcript),
+    "cline": ("cline", cline),
+    "copilot": ("copilot", copilot),
+    "opencode": ("opencode", opencode),
+    "ag2": ("agent-history", ag2),
+    "who and when": ("agent-history", who_and_when),
+    "agentrx": ("agent-history", lambda talk: one(magentic_messages(talk))),
+    "agentrx steps": ("agent-history", agentrx_steps),
+    "specstory": ("markdown", specstory),
+    "copilot markdown": ("markdown", copilot_markdown),
+    "opencode markdown": ("markdown", opencode_markdown),
+    "claude terminal": ("terminal", claude_terminal),
+    "gemini terminal": ("terminal", gemini_terminal),
+    "aider": ("aider", aider),
+    "autogen console": ("headed", autogen_console),
+    "openmanus": ("openmanus", openmanus),
+    "hyperagent": ("hyperagent", hyperagent),
+    "chatdev": ("chatdev", chatdev),
+    "metagpt": ("metagpt", metagpt),
 }
 """What a log is, the format it should be read as, and how a talk is written in it."""

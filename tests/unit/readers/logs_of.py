@@ -28,7 +28,9 @@ FORMAT_OF_MADE = {
     "langchain-model_dump.json": "langchain",
     "langchain-state.jsonl": "langchain",
     "langfuse-observations.json": "langfuse",
+    "langgraph.db.gz": "langgraph",
     "langsmith-runs.jsonl.gz": "langsmith",
+    "openai-agents-session.db": "openai-sessions",
     "openai-agents-trace.jsonl": "openai-traces",
     "openai-chat.jsonl": "openai",
     "openai-requests.jsonl": "openai",
@@ -50,10 +52,11 @@ REFUSED = "openai-agents-trace-of-ids.jsonl"
 
 WITHOUT_CALLS = {
     "pandas.csv", "pandas.jsonl", "pandas.parquet", "promptfoo.json", "preference texts",
-    "transcript",
+    "transcript", "aider", "chatdev", "metagpt", "ag2",
+    "who and when", "agentrx", "agentrx steps",
 }  # fmt: skip
 """Logs that know no tools."""
-WITHOUT_QUESTIONS = {"codex-exec.jsonl"}
+WITHOUT_QUESTIONS = {"codex-exec.jsonl", "hyperagent", "chatdev"}
 """Logs that hold nothing of the user."""
 
 

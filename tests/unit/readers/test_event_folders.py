@@ -28,12 +28,12 @@ def kept(folder: Path, talk: Talk) -> Path:
 @pytest.mark.parametrize("talk", [HEALTHY, LOOPING])
 def test_a_folder_of_events_is_one_conversation_in_order_of_their_numbers(tmp_path, talk):
     kept(tmp_path, talk)
-    skipped: list[str] = []
+    skipped: list[LogError] = []
     (read,) = readers.read_all([tmp_path], on_skip=skipped.append)
     assert read.id == "session-1"
     said = [step.text for step in talk if step.who == "assistant"]
     assert [turn.text for turn in list_judged_turns(read)] == said
-    assert [Path(file).name for file in skipped] == ["metadata.json"]
+    assert [Path(error.source).name for error in skipped] == ["metadata.json"]
 
 
 def test_the_folder_itself_may_be_named(tmp_path):

@@ -125,7 +125,7 @@ def test_a_disk_that_fails_is_an_error_with_a_reason(monkeypatch, content):
 
 
 def test_an_unknown_format_names_the_known_ones(write):
-    with pytest.raises(InputError, match=r"unknown format 'chatml'.*; known: atif, .*openai, "):
+    with pytest.raises(InputError, match=r"unknown format 'chatml'.*; known: .*atif, .*openai, "):
         readers.read(write(LINES), format="chatml")
 
 
@@ -147,7 +147,10 @@ def test_a_forced_format_overrides_what_the_line_looks_like(write):
         (b"{}", "not a conversation in a known format: its fields are none;"),
         (b'{"a": 1}', "not a conversation in a known format: its fields are 'a';"),
         (b"5", "not a conversation in a known format: it is a number"),
-        (b"hello there", "not valid JSON at column 1 (Expecting value)"),
+        (b"hello there", "a text in no known format (`chimera formats` lists them)"),
+        (b"# Notes\n\nSome words.\n" * 600, "a text in no known format"),
+        (b"[12] Some words of a log.\n" * 1799, "a text in no known format"),
+        (b"{% if x %}\nSome words.\n" * 900, "a text in no known format"),
         (b'{"turns": ["a", "b', "the JSON is truncated at column 17"),
         (b'{"turns": ["a", ', "the JSON is truncated at column 16"),
         (b'{"turns": ["a" "b"]}', "not valid JSON at column 16"),

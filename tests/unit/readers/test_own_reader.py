@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from chimeralab import InputError, Trajectory, Turn, detect_file, readers
+from chimeralab.readers import formats
 
 SLACK = """
 from chimeralab import Trajectory, Turn
@@ -98,10 +99,10 @@ def test_a_reader_with_keys_is_asked_only_about_objects_that_have_one(
             asked.append(value)
             return False
 
-    monkeypatch.setitem(readers.READERS, Posts.name, Posts)
     others = [{"note": 1}, {"posts": 1}, {"messages": [{"post": 1}]}, {"messages": [{"by": 1}]}]
     # Asked last, it hears only of what no other reader takes for its own.
-    monkeypatch.delitem(readers.READERS, "openai")
+    without_openai = {k: v for k, v in readers.READERS.items() if k != "openai"}
+    monkeypatch.setattr(formats, "READERS", {**without_openai, Posts.name: Posts})
     log.write_text("".join(json.dumps(each) + "\n" for each in others), encoding="utf-8")
     assert list(readers.read(log, on_bad=lambda _: None)) == []
     assert asked == others[1:3]

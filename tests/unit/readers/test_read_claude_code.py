@@ -201,3 +201,58 @@ def test_a_wrong_type_names_its_place(reason, bad, expected):
 
 def test_threads_end_at_the_latest_message_below_each_root():
     assert threads([None, 0, 1, 0, None, 4], ["a", "b", "c", "d", "e", None]) == [[0, 3], [4]]
+
+
+def use(name: str) -> list[dict[str, Any]]:
+    return [{"type": "tool_use", "id": name, "name": "Read", "input": {"path": name}}]
+
+
+def result(name: str) -> list[dict[str, Any]]:
+    return [{"type": "tool_result", "tool_use_id": name, "content": f"text of {name}"}]
+
+
+PARALLEL = {
+    # Each result follows its call, and the next call of the message follows that result.
+    "in a row": [("a", "1"), ("ra", "a"), ("b", "ra"), ("rb", "b"), ("c", "rb"), ("rc", "c")],
+    # All calls first; each result follows its own call, so only one is on the latest branch.
+    "side by side": [("a", "1"), ("b", "a"), ("c", "b"), ("ra", "a"), ("rb", "b"), ("rc", "c")],
+}
+
+
+@pytest.mark.parametrize("shape", PARALLEL)
+def test_every_parallel_call_keeps_its_result(talk, shape):
+    lines = [
+        user(uuid, parent, result(uuid[1:]))
+        if uuid[0] == "r"
+        else reply(uuid, parent, use(uuid), message={"id": "msg"})
+        for uuid, parent in PARALLEL[shape]
+    ]
+    read = talk(user("1", None), *lines, reply("9", lines[-1]["uuid"], "Done."))
+    assert [call.result for call in read.turns[1].calls] == ["text of a", "text of b", "text of c"]
+    assert texts(read)[-1] == "Done."
+    assert len(read.turns) == 6  # the question, the calls, three results, the answer
+
+
+def test_prompts_typed_while_it_worked_are_turns(talk):
+    def queued(uuid: str, parent: str, text: str, mode: str) -> dict[str, Any]:
+        attachment = {"type": "queued_command", "prompt": text, "commandMode": mode}
+        link = {"uuid": uuid, "parentUuid": parent, "sessionId": "s-1"}
+        return {**link, "type": "attachment", "attachment": attachment}
+
+    read = talk(
+        user("1", None),
+        queued("2", "1", "And the tests.", "prompt"),
+        queued("3", "2", "<task-notification>done</task-notification>", "task-notification"),
+        reply("4", "3"),
+    )
+    assert [(turn.text[:14], turn.role, turn.spoken) for turn in read.turns[1:3]] == [
+        ("And the tests.", "user", True),
+        ("<task-notifica", "user", False),
+    ]
+
+
+def test_other_attachments_are_left_out(talk):
+    link = {"uuid": "2", "parentUuid": "1", "sessionId": "s-1"}
+    attachment = {"type": "skill_listing", "content": "- simplify"}
+    listing = {**link, "type": "attachment", "attachment": attachment}
+    assert texts(talk(user("1", None), listing, reply("3", "2"))) == ["user 1", "reply 3"]

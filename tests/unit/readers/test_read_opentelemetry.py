@@ -123,3 +123,27 @@ def test_messages_may_be_in_an_event_of_the_span(talk, name):
     told = {"gen_ai.input.messages": [ASKED], "gen_ai.output.messages": [SAID]}
     event = {"name": name, "attributes": attributes(told)}
     assert texts(talk(batch(span(1, {}, events=[event])))) == ["Hi.", "Hello."]
+
+
+def test_spans_that_lost_their_first_messages_are_joined_to_those_before(talk):
+    """An SDK keeps 128 attributes of a span; the first of them are dropped, half a message too."""
+
+    def nested(at: int, kept: int) -> Any:
+        said = [
+            ("system", "Go."),
+            ("user", "Hi."),
+            *([("assistant", "Yes."), ("user", "No.")] * at),
+        ]
+        told = {
+            f"llm.input_messages.{n}.message.{key}": value
+            for n, message in enumerate(said)
+            for key, value in zip(("role", "content"), message, strict=True)
+        }
+        inside = dict(list(told.items())[-kept:]) | {
+            "llm.output_messages.0.message.content": "Yes."
+        }
+        return {"timestamp": f"{at}", "span_attributes": inside, "child_spans": []}
+
+    found = talk({"trace_id": "t", "spans": [nested(0, 9), nested(1, 7), nested(2, 7)]})
+    assert texts(found) == ["Go.", "Hi.", "Yes.", "No.", "Yes.", "No.", "Yes."]
+    assert found.turns[0].role == "system"

@@ -59,13 +59,47 @@ def test_files_that_are_not_logs_are_counted_and_named_on_request(chimera, tmp_p
     asked = ["detect", "--no-vectors", str(tmp_path)]
     quiet, verbose = (chimera(*asked, *more) for more in ([], ["--verbose"]))
     assert (quiet.code, verbose.code) == (0, 0)
-    assert "ignored 2 files that are not logs (--verbose lists them)" in quiet.err
+    counted = "2 files not read: 1 .json (no reader), 1 .md (no reader)"
+    assert f"{counted} (--verbose lists them)" in quiet.err
     assert "package.json" not in quiet.err
-    assert "ignored 2 files that are not logs:" in verbose.err
-    assert [name for name in ("package.json", "readme.md") if name in verbose.err] == [
-        "package.json",
-        "readme.md",
-    ]
+    assert f"{counted}:\n" in verbose.err
+    assert f"  {tmp_path / 'package.json'}, line 1: not a conversation in a known" in verbose.err
+    assert f"  {tmp_path / 'readme.md'}: a text in no known format" in verbose.err
+
+
+def test_files_that_were_not_read_are_the_last_line_of_json(chimera, tmp_path):
+    (tmp_path / "talk.jsonl").write_bytes(LOGS["plain"].healthy)
+    (tmp_path / "readme.md").write_text("# Title\n\nSome words.\n")
+    *talks, last = chimera("detect", "--no-vectors", "--json", tmp_path).rows
+    assert all("id" in talk for talk in talks)
+    (row,) = last["not_read"]
+    assert last["partly_read"] == []
+    assert row["file"] == str(tmp_path / "readme.md")
+    assert (row["line"], row["group"]) == (None, ".md (no reader)")
+    assert row["reason"].startswith("a text in no known format")
+
+
+@pytest.mark.parametrize(("good", "bad"), [(1, 2), (2, 2)])
+def test_a_log_of_which_less_than_half_is_understood_says_so(chimera, tmp_path, good, bad):
+    log = tmp_path / "talk.jsonl"
+    line = json.dumps({"id": "a-talk", "turns": ["Yes."] * 5}) + "\n"
+    log.write_text(line * good + '{"turns": 5}\n' * bad)
+    said = f"{log}: only 1 of its 3 entries could be read"
+    asked = ["detect", "--no-vectors", "--skip-bad", log]
+    shown, last = chimera(*asked), chimera(*asked, "--json").rows[-1]
+    assert shown.code == 0
+    assert ("not a result: " + said in shown.err) == (good < bad)
+    assert ("partly read" in shown.out) == (good < bad)
+    assert f"{bad} bad entries skipped" in shown.err
+    assert ("partly_read" in last) == (good < bad)
+
+
+def test_lines_of_a_session_count_as_understood(chimera, tmp_path):
+    log = tmp_path / "session.jsonl"
+    log.write_bytes(LOGS["claude-code"].healthy + b"{oops\n")
+    ran = chimera("detect", "--no-vectors", "--skip-bad", log)
+    assert "1 bad entry skipped" in ran.err
+    assert "partly read" not in ran.err + ran.out
 
 
 def test_a_damaged_log_in_a_folder_fails_the_command_after_the_others(chimera, tmp_path):
@@ -75,6 +109,8 @@ def test_a_damaged_log_in_a_folder_fails_the_command_after_the_others(chimera, t
     ran = chimera(*asked)
     assert ran.code == 2
     assert "1 bad entry skipped" in ran.err
-    assert json.loads(ran.out)["id"] == "s-1"
+    talk, last = ran.rows
+    assert talk["id"] == "s-1"
+    assert [row["group"] for row in last["not_read"]] == ["openai (bad entries)"]
     assert "bad.jsonl, line 1: messages[0].content is a number" in ran.err
     assert chimera(*asked, "--skip-bad").code == 0

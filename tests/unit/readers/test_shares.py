@@ -107,3 +107,10 @@ def test_share_with_values_across_lines_is_rejected(tmp_path: Path) -> None:
     path.write_text(f"{TALK}\n{TALK}\n{json.dumps(ROW)}\n", encoding="utf-8")
     with pytest.raises(NeedsWholeLog):
         list(read_share(str(path), Share(0, path.stat().st_size), None, print))
+
+
+def test_text_that_begins_like_json_is_not_split(tmp_path: Path) -> None:
+    path = tmp_path / "page.txt"
+    path.write_text('{"title" is set}\nSome words.\nMore words.\n' * 9, encoding="utf-8")
+    assert split_log(str(path), 70) == []
+    assert whole(path)[1] == [f"{path}: a text in no known format (`chimera formats` lists them)"]

@@ -40,6 +40,8 @@ PACKAGES = {
     "inspect-ai": "0.3.285",
     "langchain-core": "1.7.2",
     "langfuse": "5.0.4",
+    "langgraph": "1.2.22",
+    "langgraph-checkpoint-sqlite": "3.1.2",
     "langsmith": "0.14.17",
     "openai": "3.49.0",
     "openai-agents": "0.24.0",
@@ -257,6 +259,48 @@ def langchain_messages_to_dict(talk: Talk) -> bytes:
 @makes("langchain-model_dump.json")
 def langchain_model_dump(talk: Talk) -> bytes:
     return as_json([message.model_dump() for message in langchain_messages(talk)])
+
+
+@makes("langgraph.db.gz")
+def langgraph_checkpoints(talk: Talk) -> bytes:
+    """A graph that adds one message a step, so that there is a checkpoint for each."""
+    from langgraph.checkpoint.sqlite import SqliteSaver
+    from langgraph.graph import START, MessagesState, StateGraph
+
+    def answer(state: MessagesState) -> dict[str, Any]:
+        return {"messages": messages[len(state["messages"])]}
+
+    def goes_on(state: MessagesState) -> str:
+        known = len(state["messages"])
+        return "answer" if known < len(messages) and messages[known].type != "human" else "__end__"
+
+    messages = langchain_messages(talk)
+    graph = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "answer")
+    graph.add_conditional_edges("answer", goes_on)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "checkpoints.db"
+        with SqliteSaver.from_conn_string(str(path)) as saver:
+            run = graph.compile(checkpointer=saver)
+            for message in messages:
+                if message.type == "human":
+                    run.invoke({"messages": [message]}, {"configurable": {"thread_id": "t-1"}})
+        return gzip.compress(path.read_bytes(), mtime=0)
+
+
+@makes("openai-agents-session.db")
+def openai_agents_session(talk: Talk) -> bytes:
+    from agents import SQLiteSession
+
+    async def keep(path: Path) -> bytes:
+        with scripted(talk) as address:
+            items = responses_by(openai_client(address), talk)[0]
+        session = SQLiteSession("s-1", path)
+        await session.add_items(items)
+        session.close()
+        return path.read_bytes()
+
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(keep(Path(folder) / "sessions.db"))
 
 
 @makes("langsmith-runs.jsonl.gz")

@@ -1,0 +1,254 @@
+"""Sessions of assistants as Markdown or as copies of a terminal.
+
+Exports put each message below a heading that names its side; a copy of a terminal marks the lines
+of each side with a sign.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from chimeralab.core.records import Call, Trajectory
+from chimeralab.readers.chat import (
+    ChatMessage,
+    Content,
+    annotate,
+    make_message,
+    make_result,
+    make_thought,
+    make_trajectory,
+)
+from chimeralab.readers.consoles import as_text
+from chimeralab.readers.seam import COMMON, NO_OBJECTS, Place, Reader, Text, try_json
+
+# A heading such as `## User`, `### 👤 User`, `_**Assistant (model)**_` or `**Tool: bash**`.
+HEADING = re.compile(
+    r"^(?:#{1,4} +|_\*\*|\*\*(?=Tool: ))(?P<sign>[^\w\s`*_\[(<]+\s+)?(?P<title>[^\n]{1,120}?)"
+    r"(?:\*\*_|\*\*)?:?[ \t]*$"
+)
+TITLES = {
+    "user": re.compile(r"(?:user(?: prompt| message)?|human|you|me)(?: ?\(.*\))?", re.I),
+    "assistant": re.compile(
+        r"(?:assistant|ai|agent|claude(?: code)?|(?:github )?copilot|codex|chatgpt|gemini|cursor"
+        r"|bot|model|opencode|cline)(?: ?[-(·].*)?",
+        re.I,
+    ),
+    "reasoning": re.compile(r"(?:reasoning|thinking|thoughts?)(?: ?\(.*\))?", re.I),
+    "tool": re.compile(r"(?:tool(?: call| use)?: *)`?([^`\n]+?)`?|`([^`\n]+)`", re.I),
+    "system": re.compile(r"(?:info|system|error|warning|notification|metadata|summary)", re.I),
+}
+ASSISTANT_SIGNS = ("🤖", "💬")
+RESULT_SIGNS = ("✅", "❌", "🔧", "⚙")
+FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+COMMAND = re.compile(r"^\$ (.*)$", re.MULTILINE)
+ASKED = re.compile(r"Arguments</summary>|\*\*Input:\*\*|^```(?:sh|bash|json)", re.MULTILINE)
+RULE = re.compile(r"\n+---\s*(?:\n+<sub>[^\n]*</sub>\s*)?\Z|\A(?:\s*- Time: [^\n]*\n)+")
+TIME = re.compile(r"\A\s*- Time: (\S+)|\(.*?(\d{4}-\d\d-\d\d[T ][\d:.]+Z?)\)")
+SPECSTORY_TOOL = re.compile(
+    r'<tool-use data-tool-type="[^"]*" data-tool-name="([^"]*)">(.*?)</tool-use>', re.DOTALL
+)
+THOUGHT = re.compile(
+    r"<think><details>\s*<summary>[^<]*</summary>(.*?)</details></think>"
+    r"|\A\s*_Thinking:_\n(.*?)(?=\n\*\*Tool: |\Z)",
+    re.DOTALL,
+)
+
+
+def heading_kind(line: str) -> tuple[str, str] | None:
+    """Return whose a heading is and its title; None for a heading inside a message.
+
+    >>> heading_kind("### 👤 User"), heading_kind("## Steps")
+    (('user', 'User'), None)
+    """
+    found = HEADING.match(line)
+    if found is None:
+        return None
+    title, sign = found["title"].strip("*_ "), (found["sign"] or "").strip()
+    kind = next((kind for kind, known in TITLES.items() if known.fullmatch(title)), None)
+    is_tool = sign.startswith(RESULT_SIGNS) or title.lower().startswith("tool")
+    if (kind == "tool" and not is_tool) or (kind == "system" and not sign):
+        return None
+    if kind is None and sign.startswith(ASSISTANT_SIGNS) and not line.startswith("# "):
+        kind = "assistant"
+    return (kind, title) if kind else None
+
+
+def sections_of(text: str) -> list[tuple[str, str, str]]:
+    """Split an export into sections: kind, heading and text. Headings in code are not counted."""
+    for respect_code in (True, False):
+        sections: list[tuple[str, str, list[str]]] = []
+        fence = ""
+        for line in text.splitlines():
+            mark = FENCE.match(line) if respect_code else None
+            if mark and not fence:
+                fence = mark[1]
+            elif mark and mark[1].startswith(fence) and not line.strip().strip("`~"):
+                fence = ""
+            known = None if fence else heading_kind(line)
+            if known:
+                sections.append((*known, [line]))
+            elif sections:
+                sections[-1][2].append(line)
+        if not fence:  # an export that cuts a block of code never closes it
+            break
+    return [(kind, title, "\n".join(lines)) for kind, title, lines in sections]
+
+
+class MarkdownChat(Reader):
+    """Exports with a heading for each message: Claude, Codex, Copilot, opencode, SpecStory."""
+
+    name = "markdown"
+    keys = NO_OBJECTS
+    recognised = "a text with headings like '## User' and '## Assistant', or '_**User**_'"
+    turns = "the text below a heading; a tool's section is a call, with its output as the result"
+    left_out = "text above the first message"
+
+    def matches(self, value: Any) -> bool:
+        if not isinstance(value, Text) or "ser" not in value:
+            return False
+        kinds = [kind for kind, _, _ in sections_of(value)]
+        return "user" in kinds and "assistant" in kinds
+
+    def sureness(self, value: Any) -> float:
+        return COMMON if self.matches(value) else 0.0
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        messages: list[ChatMessage] = []
+        for kind, title, body in sections_of(as_text(value, "an export as Markdown")):
+            messages += _section_messages(kind, title, body.partition("\n")[2])
+        yield make_trajectory(place, place.stem, messages, {})
+
+
+def _section_messages(kind: str, title: str, body: str) -> Iterator[ChatMessage]:
+    at = TIME.search(body[:200]) or TIME.search(title)
+    about = {"timestamp": at[1] or at[2]} if at else {}
+    body = RULE.sub("", RULE.sub("", body)).strip()
+    if kind == "tool":
+        named = TITLES["tool"].fullmatch(title)
+        name = (named[1] or named[2]) if named else title
+        yield annotate(tool_message(name, body), about)
+        return
+    if kind == "reasoning":
+        yield make_thought(body)
+        return
+    thoughts = "\n".join((found[1] or found[2] or "").strip() for found in THOUGHT.finditer(body))
+    body = THOUGHT.sub("", body) if thoughts else body
+    tools = [tool_message(found[1], found[2]) for found in SPECSTORY_TOOL.finditer(body)]
+    text = SPECSTORY_TOOL.sub("", body).strip()
+    if kind == "user" and text.startswith("```") and len(typed := blocks_of(text)) == 1:
+        text = typed[0]
+    if thoughts:
+        yield make_thought(thoughts)
+    if text:
+        yield annotate(make_message(text, kind), about)
+    yield from tools
+
+
+def blocks_of(text: str) -> list[str]:
+    """List the blocks of code in a text.
+
+    >>> blocks_of("Run:\\n```sh\\nls\\n```\\nOutput:\\n````text\\n```\\n````")
+    ['ls', '```']
+    """
+    blocks: list[str] = []
+    fence, lines = "", list[str]()
+    for line in text.splitlines():
+        mark = FENCE.match(line)
+        if fence and mark and mark[1].startswith(fence) and not line.strip().strip("`~"):
+            blocks.append("\n".join(lines))
+            fence = ""
+        elif fence:
+            lines.append(line)
+        elif mark:
+            fence, lines = mark[1], []
+    return [*blocks, "\n".join(lines)] if fence else blocks
+
+
+def tool_message(name: str, body: str) -> ChatMessage:
+    """Read a call from its section: the first block is what was asked, the last what came back."""
+    blocks = blocks_of(body)
+    command = COMMAND.search(body)
+    asked: Any = command[1] if command else None
+    if not command and blocks and (len(blocks) > 1 or ASKED.search(body)):
+        asked = blocks.pop(0)
+        asked = try_json(asked) or asked
+    call = Call(name, asked, blocks[-1] if blocks else None)
+    turn, content = make_message(Content("", tools=True), "assistant")
+    return ChatMessage(replace(turn, calls=(call,)), content)
+
+
+# The signs of Claude Code (⏺) and Gemini CLI (✦), and of their boxes.
+TYPED = re.compile(r"(?:[>❯] |│  > )(.*)")  # with one space, the field in which one types
+SAID = re.compile(r"[⏺●✦] ?(.*)")
+CALLED = re.compile(r"([A-Z]\w*|[\w-]+ - \w+ \(MCP\))\((.*)", re.DOTALL)
+RETURNED = re.compile(r"\s+⎿ +(.*)")
+THOUGHT_SIGN = re.compile(r"[✻✽∴*] ?Thinking")
+BOXED_CALL = re.compile(r"\s*│ [✔✓✗x⊷o?-] +(\w+) (.*?)\s*│?$")  # in the first line of a box
+BOX = re.compile(r"\s*[╭╰]")
+
+
+class Terminal(Reader):
+    """A copy of the terminal of Claude Code or Gemini CLI."""
+
+    name = "terminal"
+    keys = NO_OBJECTS
+    recognised = "a text with lines that begin with > or ❯, and with ⏺ or ✦"
+    turns = "lines after such a sign; ⏺ Name(…) and a box with a tool are calls, with their output"
+    left_out = "the banner, what the terminal had folded away"
+
+    def matches(self, value: Any) -> bool:
+        if not isinstance(value, Text) or not ("⏺" in value or "✦" in value):
+            return False
+        lines = value.splitlines()
+        return any(map(SAID.match, lines)) and any(map(TYPED.match, lines))
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        text = as_text(value, "a copy of a terminal")
+        messages: list[ChatMessage] = []
+        for kind, lines in terminal_blocks(text):
+            body = "\n".join(line.removeprefix("  ").rstrip(" │") for line in lines).strip()
+            call = CALLED.match(body) if kind == "assistant" else None
+            if kind == "call" or call:
+                name, asked, *output = call.groups() if call else lines
+                made = Call(name, asked.strip().removesuffix(")"), "\n".join(output) or None)
+                calls = ((None, made),) if call else ()
+                turn, content = make_message(Content("", tools=True, calls=calls), "assistant")
+                messages.append(ChatMessage(replace(turn, calls=(made,)), content))
+            elif kind == "result":
+                if messages and messages[-1].turn.calls:
+                    messages.append(make_result(body))
+            elif kind == "banner":
+                continue
+            elif kind == "thought":
+                messages.append(make_thought(body.partition("\n")[2].strip()))
+            elif body:
+                messages.append(make_message(body, kind))
+        yield make_trajectory(place, place.stem, messages, {})
+
+
+def terminal_blocks(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the blocks of a terminal, of which the sign of the first line tells the kind."""
+    block: tuple[str, list[str]] = ("banner", [])
+    signs = (("user", TYPED), ("result", RETURNED), ("thought", THOUGHT_SIGN), ("assistant", SAID))
+    opened = False
+    for line in text.splitlines():
+        boxed = BOXED_CALL.match(line) if opened else None
+        opened = line.lstrip().startswith("╭")
+        known = next(((kind, m) for kind, sign in signs if (m := sign.match(line))), None)
+        if boxed:
+            yield block
+            block = ("call", [boxed[1], boxed[2]])
+        elif known and not (block[0] == "call" and line.lstrip().startswith("│")):
+            yield block
+            kind, found = known
+            block = (kind, [found[1] if found.groups() else line])
+        elif BOX.match(line):
+            if block[0] in ("call", "banner") or "╭" in line:
+                yield block
+                block = ("banner", [])
+        elif block[0] == "call":
+            block[1].append(line.strip().removeprefix("│").rstrip("│ "))
+        else:
+            block[1].append(line.lstrip("│") if line.startswith("│") else line)
+    yield block
