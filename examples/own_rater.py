@@ -37,6 +37,7 @@ class EndingRater:
         last = item.texts[-self.turns :]
         first = count - len(last) + 1
         if len(last) < self.turns or len(set(last)) > 1:
-            return Rating(item.id, "", 0, f"Turns {first} to {count} are not one text.")
+            return Rating(item.id, "", 0, f"The last {self.turns} turns are not one text.")
+        # Turns are counted from 1; a reason names them as the rubric labels them.
         cited = tuple(range(first, count + 1))
-        return Rating(item.id, "", 1, f"Turns {first} to {count} are one text.", cited)
+        return Rating(item.id, "", 1, f"{self.rubric.label_turns(cited)} are one text.", cited)

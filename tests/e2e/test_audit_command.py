@@ -2,11 +2,16 @@
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import krippendorff
+import numpy as np
 import pytest
+from sklearn.metrics import cohen_kappa_score
+from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 
 from chimeralab.rating.rubric import BUILT_IN, lock_path
 
@@ -108,7 +113,8 @@ def test_json_lines_are_read_like_csv(
         (("--statistic", "alpha", "--threshold", 0.3, "--rule", "lower_ci"), 0),
         (("--statistic", "agreement", "--threshold", 0.88, "--rule", "lower_ci"), 0),
         (("--statistic", "agreement", "--threshold", 0.89, "--rule", "lower_ci"), 1),
-        (("--statistic", "ac1", "--rule", "lower_ci"), 2),
+        (("--statistic", "ac1", "--rule", "lower_ci"), 0),
+        (("--statistic", "ac1", "--threshold", 0.9, "--rule", "lower_ci"), 1),
         (("--threshold", 80), 2),
     ],
 )
@@ -148,6 +154,52 @@ def test_three_raters_get_alpha_and_pairs(chimera: Callable[..., Any], tmp_path:
     ]  # fmt: skip
     assert ran.json["gate"]["value"] == min(pair["kappa"] for pair in ran.json["pairs"])
     assert chimera("audit", tmp_path / "r.csv").code == 0
+
+
+# AC1 and alpha of these labels, and Fleiss' kappa of the complete items, by irrCAC 0.4.4.
+IRRCAC = {
+    3: (0.48138, 0.51826, 0.63294),
+    4: (0.57935, 0.57645, 0.59784),
+    5: (0.54089, 0.51469, 0.45951),
+}
+
+
+@pytest.mark.parametrize("raters", IRRCAC)
+def test_several_raters_with_gaps_get_every_coefficient_with_its_n(
+    chimera: Callable[..., Any], tmp_path: Path, raters: int
+) -> None:
+    rng = np.random.default_rng(raters)
+    labels = rng.integers(0, 2, (60, 1)) + np.zeros((60, raters))
+    noise = rng.random(labels.shape) < 0.15
+    labels[noise] = 1 - labels[noise]
+    labels[rng.random(labels.shape) < 0.15] = np.nan
+    names = "vwxyz"[:raters]
+    rows: list[dict[str, object]] = [
+        {"item": n, "rater": name, "label": "" if np.isnan(label) else int(label)}
+        for n, row in enumerate(labels)
+        for name, label in zip(names, row, strict=True)
+    ]
+    ran = chimera("audit", write_rows(tmp_path / "r.csv", rows), "--json")
+    assert ran.code == 0
+    given = (~np.isnan(labels)).sum(axis=1)
+    complete = labels[given == raters].astype(int)
+    assert ran.json["fleiss_n"] == len(complete) < ran.json["n_valid"] < 61
+    assert ran.json["alpha_n"] == ran.json["ac1_n"] == int((given >= 2).sum())
+    assert ran.json["fleiss"] == pytest.approx(fleiss_kappa(aggregate_raters(complete)[0]))
+    alpha = krippendorff.alpha(reliability_data=labels.T, level_of_measurement="nominal")
+    assert ran.json["alpha"] == pytest.approx(alpha)
+    found = [ran.json[name] for name in ("ac1", "alpha", "fleiss")]
+    assert found == pytest.approx(IRRCAC[raters], abs=5e-6)
+    assert ran.json["ac1_ci"][0] < ran.json["ac1"] < ran.json["ac1_ci"][1]
+    for pair in ran.json["pairs"]:
+        both = labels[:, [names.index(pair["first"]), names.index(pair["second"])]]
+        both = both[~np.isnan(both).any(axis=1)]
+        assert pair["n_valid"] == len(both)
+        assert pair["kappa"] == pytest.approx(cohen_kappa_score(*both.T))
+    # The table that people read says which items Fleiss' kappa rests on.
+    shown = chimera("audit", tmp_path / "r.csv").out
+    assert re.search(rf"items that every rater labelled +{len(complete)}\b", shown)
+    assert f"on the {len(complete)} items that every rater labelled" in " ".join(shown.split())
 
 
 def test_clusters_of_like_items_widen_the_interval(
@@ -237,7 +289,7 @@ def test_record_contains_verdict_figures_disagreements_and_consequence(
     record = json.loads((folder / "gate-record.json").read_text(encoding="utf-8"))
     assert record["verdict"] == "failed"
     assert record["consequence"]["name"] == "descriptive"
-    assert record["rubric"]["version"] == "4.0"
+    assert record["rubric"]["version"] == "3.0"
     assert len(record["audit"]["disagreements"]) == 13
     page = (folder / "gate-record.md").read_text(encoding="utf-8")
     assert "Verdict: not reliable" in page

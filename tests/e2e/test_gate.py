@@ -153,6 +153,86 @@ def test_detector_is_validated_by_the_bounds_that_were_declared(
     assert ("How much collapsed" in page) == (outcome == "validated")
 
 
+# Twelve items on twelve prompts: with perfect agreement, kappa may still be far below 0.80.
+ON_TWELVE = (
+    ("threshold = 0.5\nsample = 24\n", 'threshold = 0.8\nrule = "point"\nsample = 12\n'),
+    ("seed = 7\n", "seed = 7\nvalidity = { sensitivity = 0.8, specificity = 0.8 }\n"),
+)
+POINT_ONLY = "met at the point estimate, not at its lower bound"
+
+
+def plain(text: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>|\*\*|\\", "", text).split())
+
+
+def test_few_items_never_validate_and_the_opening_says_why(
+    chimera: Chimera, make_study: MakeStudy
+) -> None:
+    study = make_study(GATED, *ON_TWELVE, steps=BOTH).path
+    found = decide(chimera, study)
+    gate = found["gate"]
+    assert (gate["passed"], gate["at_lower_bound"]) == (True, False)
+    assert found["outcome"] == "reliable, not validated"
+    low, high = gate["interval"]
+    assert low < 0.8 < gate["value"]
+    estimate = f"kappa {gate['value']:.2f} (95 % interval {low:.2f} to {high:.2f}, 12 items)"
+    audited = plain(chimera("audit", study).out)
+    assert audited.startswith(f"Gate {POINT_ONLY} (reliable, not validated): {estimate};")
+    record = plain((study / "audit" / "gate-record.md").read_text(encoding="utf-8"))
+    page = page_of(study)
+    opening = plain(page.split('class="state"')[1].split("</p>")[0])
+    reliability = plain(page.split('id="reliability"')[1].split("</p>")[0])
+    for text in (record, opening, reliability, plain(page.split('id="methods"')[1])):
+        assert f"{POINT_ONLY}: {estimate}" in text
+    # The bounds of the detector are said with it, for sensitivity and specificity.
+    assert re.search(
+        r"not validated: its sensitivity \d\.\d\d \(\d\.\d\d to 1\.00\) against rules "
+        r"reaches 0\.80 at the point estimate, not at its lower bound; its specificity",
+        opening,
+    )
+    assert "How much was marked as collapsed" in page
+
+
+def test_gate_that_cannot_decide_is_named_by_check_audit_and_page(
+    chimera: Chimera, make_study: MakeStudy
+) -> None:
+    study = make_study(GATED, *ON_TWELVE, steps=BOTH).path
+    by_chance = "the gate passes by chance: with rule = 'point' on 12 items"
+    unshown = "the detector can't be validated on 12 items: at least 32 items"
+    checked = plain(chimera("check", study, "--offline", "--allow-code").out)
+    decide(chimera, study)
+    audited = plain(chimera("audit", study).out)
+    record = plain((study / "audit" / "gate-record.md").read_text(encoding="utf-8"))
+    page = page_of(study)
+    opening = plain(page.split('class="state"')[1].split("</p>")[0])
+    for text in (checked, audited, record, opening.replace("&#39;", "'")):
+        assert by_chance in text
+        assert unshown in text
+
+
+def test_page_names_a_gate_that_cannot_be_met_before_it_is_decided(
+    chimera: Chimera, make_study: MakeStudy
+) -> None:
+    study = make_study(GATED, ("threshold = 0.5", "threshold = 1.0"), steps=BOTH).path
+    assert chimera("report", study).code == 0
+    assert "the gate can&#39;t be met: no lower bound reaches 1.00" in page_of(study)
+
+
+def test_validated_stands_next_to_the_figures_that_show_it(
+    chimera: Chimera, make_study: MakeStudy
+) -> None:
+    seeded = ("seed = 7\n", "seed = 7\nvalidity = { sensitivity = 0.5 }\n")
+    study = make_study(GATED, seeded, steps=BOTH).path
+    assert decide(chimera, study)["outcome"] == "validated"
+    opening = plain(page_of(study).split('class="state"')[1].split("</p>")[0])
+    for rater in ("rules", "mine"):
+        assert re.search(
+            rf"against {rater}, sensitivity \d\.\d\d \(\d\.\d\d to \d\.\d\d\), "
+            r"specificity \d\.\d\d \(\d\.\d\d to \d\.\d\d\)",
+            opening,
+        )
+
+
 def test_forged_record_is_neither_shown_nor_kept(chimera: Chimera, decided: Path) -> None:
     path = decided / "audit" / "gate-record.json"
     honest = path.read_text(encoding="utf-8")

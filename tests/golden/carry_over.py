@@ -6,12 +6,18 @@ entered into a new database, which chains them, and the rows of a trial are scor
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+from chimeralab.rating.plan import load_study_rubric
+from chimeralab.rating.rubric import Rubric
 from chimeralab.study import Study
 from chimeralab.study.chain import OBSERVED
 from chimeralab.study.database import open_to_write
+from chimeralab.study.lock import digest
+from chimeralab.study.steps import FILES, ROWS, hash_files, lock_step
 from chimeralab.trial.scoring import Scorer
 from chimeralab.trial.session import score
 
@@ -32,8 +38,6 @@ DEFAULTS = {
         ),
     },
 }
-TABLES = (*OBSERVED, "detections", "trials")
-COMPLETE = "UPDATE trials SET stands = ?, gone = ? WHERE trajectory = ? AND trial = ?"
 
 
 def carry_over(folder: Path) -> None:
@@ -55,27 +59,49 @@ def carry_over(folder: Path) -> None:
         db.execute("PRAGMA foreign_keys = OFF")
         source.row_factory = sqlite3.Row
         there = {name for (name,) in source.execute("SELECT name FROM sqlite_master")}
+        ids: dict[str, str] = {}
         kept = {"lock": lock.sha256, "resolved": json.dumps(lock.resolved, sort_keys=True)}
-        for table in (name for name in TABLES if name in there):
+        scripts = {talk.id: talk.script for talk in study.talks}
+        for table in (name for name in OBSERVED if name in there):
             for row in map(dict, source.execute(f"SELECT * FROM {table}")):
                 if table == "study":
                     row["value"] = kept.get(row["key"], row["value"])
                 if table == "runs":
                     row["lock"] = lock.sha256
+                if table == "raters":
+                    ids[row["id"]] = row["id"] = _name_rubric(row, load_study_rubric(study))
+                if row.get("rater") in ids:
+                    row["rater"] = ids[row["rater"]]
+                if table == "trials":
+                    row.update(_score_again(db, row["trajectory"], row["trial"], scripts))
                 names, places = ", ".join(row), ", ".join("?" * len(row))
                 db.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", [*row.values()])
-        for talk in study.talks:
-            if talk.script is not None:
-                _complete_rows(db, talk.id, talk.script)
     earlier.unlink()
+    _lock_steps(study)
 
 
-def _complete_rows(db: sqlite3.Connection, session: str, script: object) -> None:
-    """Add to the rows of a session what follows from its script."""
+def _lock_steps(study: Study) -> None:
+    for step in (*ROWS, *FILES):
+        files = hash_files(study.path, step)
+        if files or step in ROWS:
+            lock_step(study, step, files)
+
+
+def _name_rubric(row: dict[str, str], rubric: Rubric) -> str:
+    """Put the rubric as it is worded now into the identity of a rater; return the new id."""
+    rules = {"rubric_sha256": rubric.sha256, "first_turn": rubric.first_turn}
+    identity = json.loads(row["identity"]) | rules
+    row["identity"] = json.dumps(identity, sort_keys=True)
+    return digest(identity)
+
+
+def _score_again(
+    db: sqlite3.Connection, session: str, turn: int, scripts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What follows for a row of a session from its script."""
     query = "SELECT text FROM turns WHERE trajectory = ? ORDER BY turn"
     answers = [text for (text,) in db.execute(query, (session,))]
-    for turn in range(1, len(answers) + 1):
-        query = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"
-        probed = dict(db.execute(query, (session, turn)).fetchall())
-        row = score(script, turn, answers, probed, Scorer())  # type: ignore[arg-type]
-        db.execute(COMPLETE, (row.stands, row.gone, session, turn))
+    query = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"
+    probed = dict(db.execute(query, (session, turn)).fetchall())
+    row = score(scripts[session], turn, answers, probed, Scorer())
+    return {"stands": row.stands, "gone": row.gone}

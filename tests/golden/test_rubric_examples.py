@@ -9,27 +9,40 @@ import pytest
 
 from chimeralab import readers
 from chimeralab.rating.ratings import Item, make_item
-from chimeralab.rating.rubric import Example, load_rubric
+from chimeralab.rating.rubric import VERSIONS, Example, load_rubric
 from chimeralab.rating.rules import rate_by_rules
 
 RUBRIC = load_rubric()
 MANUAL = Path(__file__).parents[3] / "shared" / "seeds" / "001_11b115c41d090ab3.txt"
 
 
-def test_locked_rubric_is_the_released_one() -> None:
-    """A new hash means a new version: then this line and the version change together."""
-    released = ("4.0", "f447eeea921dcc914c4be474dc6f2474686124ba8d01c5af4858314d1458a1be")
-    assert (RUBRIC.version, RUBRIC.sha256) == released
+RELEASED = {
+    "3.0": ("locked", "92bc64fb36fe354b8fc086ae204f07140c5649ef57975943c08d327d410d8249"),
+    "4.0": ("draft", "0582ada7092b0b56714c5017cb50ebfd6ef246ce2ad66fb8129f70be367d5ab1"),
+}
+EXAMPLES = [example for path in VERSIONS.values() for example in load_rubric(path).examples]
 
 
-@pytest.mark.parametrize("example", RUBRIC.examples, ids=lambda example: example.title)
+@pytest.mark.parametrize("version", RELEASED)
+def test_rubric_is_the_released_one(version: str) -> None:
+    """A new hash means a new version: then its line and the version change together."""
+    rubric = load_rubric(VERSIONS[version])
+    assert (rubric.version, (rubric.state, rubric.sha256)) == (version, RELEASED[version])
+
+
+def test_default_rubric_is_the_one_of_the_manual() -> None:
+    assert load_rubric(VERSIONS["3.0"]) == RUBRIC
+    assert (RUBRIC.first_turn, RUBRIC.adjacent_turns, RUBRIC.short_words) == ("T0", 3, 15)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.title)
 def test_own_example_gets_its_label_and_step(example: Example) -> None:
     rating = rate_by_rules(Item(example.title, example.turns), RUBRIC)
     assert (rating.label, rating.step) == (example.label, example.step)
 
 
 @pytest.mark.parametrize(
-    "example", [e for e in RUBRIC.examples if e.label], ids=lambda example: example.title
+    "example", [e for e in EXAMPLES if e.label], ids=lambda example: example.title
 )
 def test_turns_named_in_an_example_are_the_cited_ones(example: Example) -> None:
     rating = rate_by_rules(Item(example.title, example.turns), RUBRIC)
@@ -67,6 +80,24 @@ def test_published_examples_get_their_labels() -> None:
     assert labels == [example.label for example in examples] == [1, 1, 1, 0, 0, 1, 0, 0]
 
 
+@pytest.mark.skipif(not MANUAL.exists(), reason="the coding manual is not at hand")
+def test_default_rubric_has_the_frame_of_the_manual() -> None:
+    """Its examples have the manual's turns and labels, its history the versions and kappas."""
+    text = MANUAL.read_text(encoding="utf-8")
+    starts = [
+        int(re.search(r"^T(\d+): ", block, re.MULTILINE)[1])
+        for block in text.split("### Example ")[1:]
+    ]
+    theirs = zip(published_examples(), starts, strict=True)
+    assert [(e.first_turn, len(e.turns), e.label) for e in RUBRIC.examples] == [
+        (start, len(published.turns), published.label) for published, start in theirs
+    ]
+    rows = re.findall(r"^\| (\d\.\d) \| (\S+) \|", text, re.MULTILINE)
+    assert [(entry.version, entry.date) for entry in RUBRIC.history] == rows
+    copied = {turn for each in published_examples() for turn in each.turns}
+    assert not copied & {turn for each in RUBRIC.examples for turn in each.turns}
+
+
 VERBATIM = [
     ["The invoice is attached below, please pay within thirty days."] * 3,
     ["I see.", "Let us vote on it now.", "Let us vote on it, now!", "let us vote on it now"],
@@ -94,11 +125,30 @@ TEMPLATE = [
     ["Your order number 4411 has shipped and will arrive soon.",
      "Your order number 4412 has shipped and will arrive soon.",
      "Your order number 4413 has shipped and will arrive shortly."],
+    # Two swaps in one sentence, of words that stand on no list.
+    ["We will varnish the oak table and mend the torn curtain before the party.",
+     "We will lacquer the oak table and darn the torn curtain before the party.",
+     "We will varnish the oak table and stitch the torn curtain before the party."],
+    ["Reasons to learn chess: it trains patience, it sharpens memory, it makes friends.",
+     "Reasons to learn chess: it teaches patience, it sharpens memory, it makes friends.",
+     "Reasons to learn chess: it trains patience, it improves memory, it brings friends."],
+    # Answers to the turn before come and go.
+    ["i do not know . i have three dogs at home .", "that is cool , i have three dogs at home .",
+     "i have three dogs at home ."],
+    # Contracted or not, and phrases that stand for each other.
+    ["I'm unable to open the ledger, but I don't have a lot of time for it.",
+     "I cannot open the ledger, but I do not have much time for it.",
+     "I can't open the ledger, but I don't have plenty of time for it."],
+    ["I could not find the bolt, so I will sweep the floor.",
+     "I couldn't locate the bolt, so I'll sweep the floor.",
+     "I was unable to find the bolt, so I will sweep the floor."],
 ]  # fmt: skip
 SHORT_FORM = [
     ["Hahaha 😀", "Hahaha 😂", "Hahaha 🤣🤣"],
     ["Nooo", "Noooooo", "Nooooooo"],
 ]  # fmt: skip
+# Fifteen words and sixteen: an answer that opens a turn is part of the utterance.
+AT_MOST = "No, " + " ".join(["well"] * 14)
 NOT_COLLAPSE = {
     "varied farewells": [
         "Take good care of yourself.", "Goodbye, my friend.", "The pleasure was all mine.",
@@ -135,6 +185,15 @@ NOT_COLLAPSE = {
         "I think we should sell the house this year.",
         "I think we should not sell the house this year.",
         "I think we should sell the house this year."],
+    "a clause turned round": [
+        "No, I don't. I do not have a fish.", "No, I don't. I do not have a fish.",
+        "No, I do not. I have a fish."],
+    "different answers before one tail": [
+        "i do . i like to play video games .", "i do not . i like to play video games .",
+        "i do . i like to play video games ."],
+    "the thing that is swapped": [
+        "no i don't . i do not have a job .", "no i don't . i do not have a car .",
+        "no i don't . i do not have a job ."],
     "counting": ["1", "2", "3", "4"],
     "sums": ["2 + 2 = 4", "3 + 3 = 6", "5 + 5 = 10"],
     "content left out": [
@@ -169,6 +228,11 @@ def test_short_utterance_that_is_not_verbatim_is_decided_by_the_third_step(
 def test_conversations_without_a_loop_are_labelled_0(turns: list[str]) -> None:
     rating = rate_by_rules(Item("x", tuple(turns)), RUBRIC)
     assert (rating.label, rating.step, rating.kinds) == (0, "default", ())
+
+
+@pytest.mark.parametrize(("text", "kinds"), [(AT_MOST, "AC"), (f"{AT_MOST} well", "A")])
+def test_short_utterance_has_at_most_15_words(text: str, kinds: str) -> None:
+    assert rate_by_rules(Item("x", (text,) * 3), RUBRIC).kinds == tuple(kinds)
 
 
 @pytest.mark.parametrize("turns", [["Goodbye.", "Goodbye!", "Goodbye."], ["(call ended)"] * 4])
@@ -208,6 +272,6 @@ def test_bots_labelled_1_are_the_ones_that_people_found_repetitive() -> None:
     for talk, rating in zip(talks, ratings, strict=True):
         scores[rating.label].append(talk.metadata["scores"]["repetitive"])
     # 100 is "not repetitive at all".
-    assert len(scores[1]) == 39
+    assert len(scores[1]) == 40
     assert statistics.mean(scores[1]) < 20
     assert statistics.mean(scores[0]) > 35

@@ -7,7 +7,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.options import is_study
+from chimeralab.cli.options import is_study, suggest_table
 from chimeralab.cli.terminal import out, sanitize, say
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import percent
@@ -16,7 +16,7 @@ from chimeralab.rating.audit import FIGURES, Audit, audit_json, explain, panel_j
 from chimeralab.rating.audit import audit as compare
 from chimeralab.rating.gate import Gate, RuleName, StatisticName
 from chimeralab.rating.labels import from_counts, read_labels
-from chimeralab.rating.rubric import BUILT_IN, load_rubric
+from chimeralab.rating.rubric import find_rubric, load_rubric
 from chimeralab.rating.validity import validity_in_words, validity_json
 from chimeralab.stats.agreement import Table2x2
 from chimeralab.stats.planning import items_for_kappa, items_for_kappa_score
@@ -32,6 +32,7 @@ HEADINGS = {
     "pabak": "PABAK",
     "pabak_ci": "  95 % Wilson",
     "ac1": "Gwet's AC1",
+    "ac1_ci": "  95 % jackknife",
     "alpha": "Krippendorff's alpha",
     "alpha_ci": "  95 % bootstrap",
     "fleiss": "Fleiss' kappa",
@@ -63,16 +64,16 @@ HEADINGS = {
     type=click.Path(file_okay=False, path_type=Path),
     help="Write the gate record to this folder, as Markdown and JSON.",
 )
-@click.option("--rubric", metavar="FILE|built-in", help="The rubric to name in the record.")
+@click.option("--rubric", metavar="FILE|VERSION", help="The rubric to name in the record.")
 @click.option("--only", metavar="SAMPLE", help="In a study: compare this calibration sample.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def audit(**options: Any) -> None:
     """Measure how well raters agree on 0/1 labels, and decide a gate.
 
-    RATINGS is a CSV or JSON Lines file with one row per rater and item: item, rater, label (0,
-    1 or blank), and optionally reason, stratum, cluster and weight. Clusters widen every
-    interval; weights make the figures those of the population.
+    RATINGS is a CSV, JSON Lines or Parquet file with one row per rater and item: item, rater,
+    label (0, 1 or blank), and optionally reason, stratum, cluster and weight. Clusters widen
+    every interval; weights make the figures those of the population.
 
     --statistic, --threshold, --rule and --record declare a gate; the exit code is 1 if it is not
     met. RATINGS may also be a study, whose stored ratings are compared by the gate of its plan.
@@ -94,14 +95,16 @@ def audit(**options: Any) -> None:
     gate = Gate(**asked) if asked or options["record"] else None
     rubric = None
     if options["rubric"] is not None:
-        own = options["rubric"] != "built-in"
-        rubric = load_rubric(Path(options["rubric"]) if own else BUILT_IN)
+        rubric = load_rubric(find_rubric(options["rubric"]))
+        if rubric.warning:
+            say(rubric.warning)
     if bool(options["ratings"]) == bool(options["table"]):
         raise InputError("give either a file of ratings or --table with four counts")
     if options["ratings"] and options["ratings"].is_dir():
         raise InputError(f"{options['ratings']} is not a study: it has no plan.toml")
     counts = options["table"]
-    labels = from_counts(Table2x2(*counts)) if counts else read_labels(options["ratings"])
+    with suggest_table(options["ratings"] or Path(), "ratings"):
+        labels = from_counts(Table2x2(*counts)) if counts else read_labels(options["ratings"])
     result = compare(labels, gate, seed=options["seed"])
     if options["record"]:
         write_record(options["record"], result, rubric)
@@ -117,17 +120,27 @@ def audit(**options: Any) -> None:
 def _audit_study(options: dict[str, Any]) -> None:
     # Imported here: auditing a file needs no study and should start quickly.
     from chimeralab import pipeline  # noqa: PLC0415
+    from chimeralab.rating.plan import load_study_rubric  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
+    from chimeralab.study.subjects import load_revisions  # noqa: PLC0415
 
     given = next((name for name in DECLARED_BY_PLAN if options[name] is not None), None)
     if given:
         raise InputError(f"the gate of a study is declared in its plan: leave out --{given}")
-    found = pipeline.audit(Study(options["ratings"]), options["only"])
+    study = Study(options["ratings"])
+    found = pipeline.audit(study, options["only"])
+    if warning := load_study_rubric(study).warning:
+        say(warning)
+    with study.archive() as archive:
+        revisions = load_revisions(study.plan, archive)
+    for revision in filter(None, (each.sentence for each in revisions.values())):
+        say(sanitize(revision))
     if found.record:
         say(f"gate decided on {found.sample}; its record is in {found.record}")
     if options["as_json"]:
         rows = {**audit_json(found), "sample": found.sample}
         rows |= {"validity": validity_json(found.against)}
+        rows |= {"revisions": {name: each._asdict() for name, each in revisions.items()}}
         rows |= {"outcome": found.gate.name, "validated": found.gate.validity_json()}
         click.echo(json_text(rows))
     else:
@@ -141,6 +154,12 @@ def _audit_study(options: dict[str, Any]) -> None:
 
 
 def _print(result: Audit) -> None:
+    outcome = result.gate
+    verdict, _, rest = sanitize(f"{outcome.headline}.").partition(": ")
+    out.print(Text(f"{verdict}: ", style="bold" if outcome.declared else "") + Text(rest))
+    for limit in outcome.limits if outcome.declared else ():
+        out.print(Text(sanitize(f"note: {limit}")))
+    out.print()
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     table.add_column("all", justify="right")
@@ -148,7 +167,10 @@ def _print(result: Audit) -> None:
         table.add_column(Text(sanitize(name)), justify="right")
     columns = [panel_json(panel) for panel in (result.overall, *result.by_stratum.values())]
     table.add_row("items (valid of all)", *(f"{c['n_valid']} of {c['n_total']}" for c in columns))
+    complete = [str(column["fleiss_n"]) for column in columns]
     for name in FIGURES:
+        if name == "fleiss" and any(c["fleiss_n"] < c["n_valid"] for c in columns):
+            table.add_row("items that every rater labelled", *complete)
         if name == "kappa" or any(column[name] is not None for column in columns):
             heading = HEADINGS.get(name, name.replace("_", " "))
             table.add_row(heading, *(_format(name, column[name]) for column in columns))
@@ -163,9 +185,6 @@ def _print(result: Audit) -> None:
         out.print(Text(sanitize(line)))
     for name, why in result.unrated_strata.items():
         out.print(Text(sanitize(f"{name} has no column: {why}")))
-    outcome = result.gate
-    verdict = Text(f"{outcome.headline}: ", style="bold" if outcome.declared else "")
-    out.print(verdict + Text(sanitize(f"{outcome.gate}. {outcome.reason}.")))
 
 
 def _format(name: str, value: Any) -> str:

@@ -34,7 +34,7 @@ from chimeralab.core.tables import Columns, open_table
 from chimeralab.detection.seam import choose_turns
 from chimeralab.rating.ratings import make_item
 from chimeralab.rating.rubric import (
-    BUILT_IN,
+    find_rubric,
     history_lines,
     load_rubric,
     lock_rubric,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 COLUMNS: Columns = {
     "id": str, "rater": str, "label": int, "reason": str, "turns": str, "step": str,
-    "kinds": str, "rubric": str,
+    "kinds": str, "rubric": str, "first_turn": str,
 }  # fmt: skip
 FILE = click.Path(dir_okay=False, path_type=Path)
 STUDY_ONLY, LOGS_ONLY = ("rater", "only", "allow_code"), ("format", "speaker", "rubric", "out")
@@ -135,8 +135,8 @@ def rate() -> None:
 @with_options(*LOG_OPTIONS[:-1])  # without --cache: rating needs no vectors
 @click.option(
     "--rubric",
-    type=FILE,
-    help="A rubric of your own. Default: the built-in one, or that of the study.",
+    metavar="FILE|VERSION",
+    help="A rubric of your own, or 4.0. Default: 3.0, or that of the study.",
 )
 @click.option(
     "--out",
@@ -177,7 +177,7 @@ def run(**options: Any) -> None:
 
 
 def _rate_logs(options: dict[str, Any]) -> None:
-    rubric = load_rubric(options["rubric"] or BUILT_IN)
+    rubric = load_rubric(find_rubric(options["rubric"]))
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("conversation", overflow="fold", max_width=max(20, out.width // 3))
     for heading in ("judged", "label", "step", "reason"):
@@ -208,6 +208,13 @@ def _rate_logs(options: dict[str, Any]) -> None:
         f"{len(labels)} conversations: {labels.count(1)} labelled 1, {labels.count(0)} labelled 0"
         f" by {rubric.name} {rubric.version} ({rubric.state}, sha256 {rubric.sha256[:12]})"
     )
+    if rubric.first_turn != "1":
+        say(
+            f"reasons label turns as that rubric does, the first one {rubric.first_turn}; the "
+            "field `turns` counts from 1"
+        )
+    if rubric.warning:
+        say(rubric.warning)
 
 
 def _open_study(path: str | Path, options: dict[str, Any]) -> "Study":
@@ -434,28 +441,125 @@ def attack(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
     return done.as_dict()
 
 
+@click.command()
+@STUDY_ARGUMENT
+@click.option(
+    "--rater",
+    "raters",
+    multiple=True,
+    metavar="NAME",
+    help="Who rates the practice set: rules, a model or rater of the plan, human:NAME. Twice or "
+    "more; only to draw the set.",
+)
+@click.option("--size", type=click.IntRange(2), help="Conversations in the set. [default: 20]")
+@click.option(
+    "--threshold",
+    type=click.FloatRange(-1, 1),
+    help="The kappa that they have to reach. [default: 0.8]",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["condition", "verdict"]),
+    help="In proportion to conditions, or balanced on the verdict. [default: condition]",
+)
+@click.option("--seed", type=int, help="Seed of the set. [default: 0]")
+@JSON_OPTION
+def calibrate(path: Path, raters: tuple[str, ...], **options: Any) -> None:
+    """Compare raters on a practice set, and lock the rubric if they agree.
+
+    The first call draws the set, which no gate will use, and stores who has to agree how well. The
+    next one, when all of them have rated it, compares their labels. If they agree, the rubric of
+    the study is locked in it; if not, the exit code is 1, and another set can be drawn once the
+    raters have talked about where they differ. Every result stays in the study.
+
+    \b
+    Examples:
+      chimera calibrate mine --rater rules --rater human:ann
+      chimera rate invite mine ann --only calibration-1
+      chimera calibrate mine
+    """
+    # Imported here: rating a log needs no study and should start quickly.
+    from chimeralab.rating.calibration import SIZE, calibrate, next_steps  # noqa: PLC0415
+    from chimeralab.rating.gate import Gate  # noqa: PLC0415
+    from chimeralab.study import Study  # noqa: PLC0415
+
+    names = ("threshold", "by", "seed")
+    asked = {name: options[name] for name in names if options[name] is not None}
+    if (asked or options["size"]) and not raters:
+        raise InputError("a practice set is drawn for its raters: name them with --rater")
+    size = options["size"] or SIZE
+    bar = Gate(raters, sample=size, rule="point", **asked) if raters else None
+    study = Study(path)
+    found = calibrate(study, bar)
+    if options["as_json"]:
+        click.echo(json_text(found))
+    elif found["passed"] is None:
+        left = (f"{count} left for {rater}" for rater, count in found["missing"].items())
+        say(f"{found['sample']}: {', '.join(left)}")
+        for step in next_steps(study, found):
+            say(f"  {step}")
+    else:
+        low, high = found["kappa_ci"] or (None, None)
+        interval = f" (95 % interval {low:.2f} – {high:.2f})" if low is not None else ""
+        say(f"{found['sample']}, {found['items']} items, {' and '.join(found['raters'])}")
+        say(f"{found['reason']}{interval}")
+        for item in found["disagreements"]:
+            say(f"  they differ on {item}")
+        rules = f"{found['rubric']['name']} {found['rubric']['version']}"
+        say(f"{rules} is {'calibrated and locked' if found['passed'] else 'NOT calibrated'}")
+    if found["passed"] is False:
+        raise click.exceptions.Exit(1)
+
+
 @click.group(cls=SuggestingGroup)
 def rubric() -> None:
     """Show the rubric that raters follow, or lock one of your own."""
 
 
 @rubric.command()
-@click.argument("file", type=FILE, default=BUILT_IN, required=False)
+@click.argument("name", metavar="[FILE|VERSION]", required=False)
+@click.option("--toml", "as_toml", is_flag=True, help="Print the file, to start one of your own.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def show(file: Path, as_json: bool) -> None:
-    """Print a rubric: the built-in one, or that in FILE. A locked one must be unchanged."""
-    loaded = load_rubric(file)
-    if as_json:
-        click.echo(json_text(loaded.as_dict()))
+def show(name: str | None, as_toml: bool, as_json: bool) -> None:
+    """Print a rubric: 3.0, the default, or 4.0, or that in FILE. A locked one must be unchanged."""
+    path = find_rubric(name)
+    loaded = load_rubric(path)
+    if as_json or as_toml:
+        click.echo(json_text(loaded.as_dict()) if as_json else path.read_text("utf-8"), nl=as_json)
         return
-    heading = f"# {loaded.name}, version {loaded.version} ({loaded.state})"
+    state = "draft, not calibrated" if loaded.warning else loaded.state
+    heading = f"# {loaded.name}, version {loaded.version} ({state})"
     lines = [heading, f"sha256 {loaded.sha256}", "", rubric_text(loaded), "", "## Versions", ""]
     click.echo("\n".join([*lines, *history_lines(loaded)]))
 
 
 @rubric.command()
 @click.argument("file", type=FILE)
-def lock(file: Path) -> None:
-    """Lock a calibrated rubric: its hash goes into a .lock file next to it."""
-    locked = lock_rubric(file)
+@click.option(
+    "--study",
+    "pilot",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The study in which it was calibrated.",
+)
+def lock(file: Path, pilot: Path | None) -> None:
+    """Lock a calibrated rubric: its hash goes into a .lock file next to it.
+
+    A draft needs a calibration on record in --study; a rubric that was calibrated elsewhere says
+    state = "calibrated" and gives the kappa in its history.
+    """
+    found = None
+    if pilot is not None:
+        require_extra("lab")
+        from chimeralab.rating.plan import load_calibrations  # noqa: PLC0415
+        from chimeralab.study import Study  # noqa: PLC0415
+
+        study, draft = Study(pilot), load_rubric(file)
+        met = [each for each in load_calibrations(study, draft) if each["passed"]]
+        if not met:
+            raise InputError(
+                f"{pilot} has no calibration of {file} that was met; see `chimera calibrate`"
+            )
+        names = ("kappa", "kappa_ci", "items", "raters", "sample", "at")
+        found = {**{name: met[0][name] for name in names}, "study": study.root}
+    locked = lock_rubric(file, found)
     say(f"{locked.name} {locked.version} is locked, sha256 {locked.sha256}")

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
+from chimeralab import weights
 from chimeralab.core.errors import ChimeraError, WeightsError
 from chimeralab.models.catalogue import EmbeddedSettings
 from chimeralab.models.seam import ModelFailure, Reply, Request
@@ -45,6 +46,14 @@ class EmbeddedModel:
         if "failure" in answer:
             raise ModelFailure(answer["failure"], answer["message"])
         return Reply(cost=0.0, **{key: answer[key] for key in answer if key != "id"})
+
+    async def identify(self) -> dict[str, str]:
+        """The hash of the weights, and the commit of the hub that has just these."""
+        sha256 = await asyncio.to_thread(weights.hash_gguf, self._gguf)
+        told = {"GGUF sha256": sha256} if sha256 else {}
+        spec = weights.find_model(self._settings.weights)
+        is_pinned = sha256 in {file.sha256 for file in spec.files}
+        return told | ({"commit of the hub": spec.revision} if is_pinned else {})
 
     async def close(self) -> None:
         if self._process is not None:

@@ -8,6 +8,7 @@ redirects are not followed, and completions are validated strictly.
 import asyncio
 import json
 import os
+import re
 import ssl
 import sys
 import time
@@ -16,12 +17,15 @@ from asyncio import timeout
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import openai
 from pydantic import BaseModel, Field, ValidationError
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.files import parse_json
 from chimeralab.core.text import redact
 from chimeralab.models.catalogue import Constraint, OpenAISettings
 from chimeralab.models.seam import (
@@ -42,6 +46,7 @@ from chimeralab.models.seam import (
     match_option,
     parse_answer,
 )
+from chimeralab.weights import hash_gguf
 
 # A hundred times the longest reply of any model.
 MAX_BODY_BYTES = 8 << 20
@@ -50,6 +55,10 @@ SPARE_FILES = 100
 # The HTTP library scans all connections of a client for each request, so connections are spread
 # over several clients.
 CONNECTIONS = 8
+LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+MAX_SECONDS_TO_IDENTIFY = 10.0
+MAX_FINGERPRINT = 100
+_HASH = re.compile(r"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
 
 
 class OpenAIModel:
@@ -114,7 +123,41 @@ class OpenAIModel:
             reply,
             text=redact(reply.text, self._keys),
             reported_model=redact(reply.reported_model or "", self._keys) or None,
+            fingerprint=redact(reply.fingerprint or "", self._keys)[:MAX_FINGERPRINT] or None,
         )
+
+    async def identify(self) -> dict[str, str]:
+        """What the server tells about the revision of its model: hashes, by source.
+
+        A file that llama.cpp names is hashed if the server is on this machine.
+        """
+        base = self._settings.base_url.rstrip("/")
+        root, told = base.removesuffix("/v1"), {}
+        names = {self._settings.model, f"{self._settings.model}:latest"}
+        listed = _entries(await self._get(f"{base}/models"), "data")
+        for entry in (each for each in listed if each.get("id") in names):
+            for key in ("revision", "digest", "sha256", "sha", "root"):
+                if found := _HASH.search(str(entry.get(key))):
+                    told[f"/v1/models {key}"] = found[0]
+        for entry in _entries(await self._get(f"{root}/api/tags"), "models"):
+            if entry.get("name") in names and (found := _HASH.search(str(entry.get("digest")))):
+                told["Ollama digest"] = found[0]
+        if urlsplit(base).hostname in LOOPBACK:
+            props = await self._get(f"{root}/props")
+            path = props.get("model_path") if isinstance(props, dict) else None
+            if isinstance(path, str) and (sha256 := await asyncio.to_thread(hash_gguf, Path(path))):
+                told["GGUF sha256"] = sha256
+        return told
+
+    async def _get(self, url: str) -> Any:
+        """Fetch JSON; None if the server has none there, or does not answer soon."""
+        current_tries.set(TryReporter(Request(()), None))
+        client = self._clients[0].with_options(max_retries=0)
+        try:
+            async with timeout(min(self._settings.timeout, MAX_SECONDS_TO_IDENTIFY)):
+                return parse_json(await client.get(url, cast_to=str))
+        except (openai.OpenAIError, TimeoutError, ValueError):
+            return None
 
     async def close(self) -> None:
         for client in self._clients:
@@ -158,6 +201,11 @@ class OpenAIModel:
         failed.billed = Reply("") if kind == "timeout" else None
         failed.status = getattr(error, "status_code", None)
         return failed
+
+
+def _entries(listing: Any, key: str) -> list[dict[str, Any]]:
+    found = listing.get(key) if isinstance(listing, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _max_tokens(request: Request, constraint: Constraint) -> int:
@@ -328,6 +376,7 @@ class _Choice(BaseModel):
 class _Completion(BaseModel):
     choices: Annotated[list[_Choice], Field(min_length=1)]
     model: str | None = None
+    system_fingerprint: Any = None
     usage: Any = None
 
 
@@ -365,7 +414,7 @@ def read_completion(body: str, max_tokens: int) -> Reply:
 
 
 def _read_choice(completion: _Completion, counts: Reply, max_tokens: int) -> Reply:
-    choice = completion.choices[0]
+    choice, fingerprint = completion.choices[0], completion.system_fingerprint
     length = counts.completion_tokens
     # A reply cut short of its limit has hit the end of the context. Servers are off by one.
     if choice.finish_reason == "length" and length is not None and length < max_tokens - 1:
@@ -383,4 +432,5 @@ def _read_choice(completion: _Completion, counts: Reply, max_tokens: int) -> Rep
         text=text or "",
         finish="refusal" if choice.message.refusal else finish,
         reported_model=completion.model,
+        fingerprint=fingerprint if isinstance(fingerprint, str) else None,
     )

@@ -4,7 +4,8 @@ A plan names a model by a frozen dataclass whose fields are its settings, and wh
 the `Model`: `use = "openai"` for a built-in one (see `catalogue`), `use = "module:Class"` for your
 own.
 
-Besides `reply`, a model may have `async close()` if it holds resources, and an attribute
+Besides `reply`, a model may have `async close()` if it holds resources, `async identify()` if it
+can tell its revision (what it is, by source, such as `{"Ollama digest": …}`), and an attribute
 `on_attempt` if it retries on its own and reports every `Try`. Settings that name files may have
 `within(folder)`, which returns them resolved against the study folder.
 
@@ -13,7 +14,6 @@ probe. Only a model with `backstage = True` gets these: a phantom, which acts on
 which looks up its answers by them.
 """
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 from chimeralab.core.errors import ChimeraError
+from chimeralab.core.files import parse_json
 from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record
 from chimeralab.core.text import redact
@@ -91,7 +92,8 @@ class Request(Record):
 class Reply(Record):
     """What a model answered, with its token counts and cost; unknown ones are None.
 
-    `note` says what was wrong with an answer that was accepted anyway.
+    `note` says what was wrong with an answer that was accepted anyway; `fingerprint` is OpenAI's
+    `system_fingerprint`.
     """
 
     text: str
@@ -101,6 +103,54 @@ class Reply(Record):
     reported_model: str | None = None
     cost: float | None = None
     note: str | None = None
+    fingerprint: str | None = None
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What the reply tells about the revision of its model, by source."""
+        named = self.reported_model or ""
+        told = {"model name": named} if _REVISIONS["date"].fullmatch(named.lower()) else {}
+        return told | ({"system_fingerprint": self.fingerprint} if self.fingerprint else {})
+
+
+# Revisions of one form can contradict each other: a date at the end of a name, a fingerprint, and
+# hashes of the same length, unless one is abbreviated.
+_REVISIONS = {
+    "hash": re.compile(r"(?:sha256[:-])?((?=.*[a-f]|.{12})[0-9a-f]{7,64})"),
+    "date": re.compile(r"(?:.*\D)?(20\d\d-?[01]\d-?[0-3]\d)"),
+    "fingerprint": re.compile(r"(fp_\w+)"),
+}
+Agreement = Literal["contradicted", "not verified", "verified"]
+
+
+def compare_revision(declared: str, told: Iterable[str]) -> Agreement:
+    """Compare a declared revision with what a server tells about its model.
+
+    >>> compare_revision("a2af6cc", ["fp_ollama", "sha256:a2af6cc3eb7f"])
+    'verified'
+    >>> compare_revision("2024-08-06", ["gpt-4o-2024-11-20"])
+    'contradicted'
+    >>> compare_revision("a2af6cc3eb7fa8be8504abaf9b04e88f17a119ec", ["b5002-2c3f8b85"])
+    'not verified'
+    """
+    form, wanted = _read_revision(declared)
+    found: Agreement = "not verified"
+    for is_form, value in map(_read_revision, told):
+        is_short = form == "hash" and len(wanted) < 40
+        if (is_form, value if not is_short else value[: len(wanted)]) == (form, wanted):
+            return "verified"
+        if form and is_form == form and (form != "hash" or is_short or len(value) == len(wanted)):
+            found = "contradicted"
+    return found
+
+
+def _read_revision(text: str) -> tuple[str, str]:
+    """The form of a revision, if it is known, and the part that identifies it."""
+    text = text.strip().lower()
+    for form, pattern in _REVISIONS.items():
+        if match := pattern.fullmatch(text):
+            return form, match[1]
+    return "", text
 
 
 # More than any context, and well within the integers of SQLite.
@@ -244,7 +294,7 @@ def parse_answer(text: str) -> str | None:
     ('Rome', None)
     """
     try:
-        found = json.loads(text)
+        found = parse_json(text)
     except ValueError:
         return None
     answer = found.get("answer") if isinstance(found, dict) else None

@@ -1,7 +1,7 @@
 """Audit of raters: agreement overall and by stratum, explained, and recorded for the gate."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,14 @@ from chimeralab.stats.panel import Panel, panel
 from chimeralab.stats.raters import RatersPanel, raters_panel
 
 MARKDOWN, JSON = "gate-record.md", "gate-record.json"
-COUNTS = ("n_valid", "n_total")
+COUNTS = ("n_valid", "n_total", "n_complete")
 FIGURES = (
     "agreement", "expected_agreement", "kappa", "kappa_ci", "kappa_ci_score", "kappa_ci_bootstrap",
-    "kappa_max", "pabak", "pabak_ci", "ac1", "alpha", "alpha_ci", "fleiss", "prevalence",
-    "prevalence_index", "bias_index", "positive_agreement", "negative_agreement",
+    "kappa_max", "pabak", "pabak_ci", "ac1", "ac1_ci", "alpha", "alpha_ci", "fleiss",
+    "prevalence", "prevalence_index", "bias_index", "positive_agreement", "negative_agreement",
 )  # fmt: skip
+# Of all raters together, however many.
+JOINT = ("alpha", "alpha_ci", "ac1", "ac1_ci", "fleiss")
 
 # At this agreement or above, readers expect a high kappa; explain one that is low.
 HIGH_AGREEMENT = 0.8
@@ -106,10 +108,13 @@ def audit(
             reasons = {rater: given[n] for rater, given in table.reasons.items() if given[n]}
             stratum = table.strata[n] if table.strata else None
             disagreements.append(Disagreement(item, labels, reasons, stratum))
+    outcome = judge_gate(gate or Gate(), overall, declared=gate is not None)
+    units = len(set(table.clusters or table.items))
+    limits = replace(outcome.gate, raters=table.raters).advise(len(table.items), units)
     return Audit(
         overall=overall,
         by_stratum=panels,
-        gate=judge_gate(gate or Gate(), overall, declared=gate is not None),
+        gate=replace(outcome, limits=tuple(limits)),
         disagreements=tuple(disagreements),
         clustered=table.clusters is not None,
         weighted=table.weights is not None,
@@ -128,14 +133,12 @@ def _compare(table: LabelTable, rng: np.random.Generator, *, allow_unlabelled: b
         n_valid=0,
         n_complete=0,
         missing={rater: column.count(None) for rater, column in table.labels.items()},
-        alpha=None,
-        alpha_ci=None,
-        fleiss=None,
+        **dict.fromkeys(JOINT),
         pairs={
             (one, two): panel(table.labels[one], table.labels[two], rng=rng)
             for one, two in combinations(table.raters, 2)
         },
-        reasons=dict.fromkeys(("alpha", "alpha_ci", "fleiss"), why),
+        reasons=dict.fromkeys(JOINT, why),
     )
 
 
@@ -156,8 +159,9 @@ def panel_json(raters: RatersPanel) -> dict[str, Any]:
     """Flatten a panel: the figures of a single pair, or None and a reason for each."""
     figures = asdict(next(iter(raters.pairs.values())))
     why = figures.pop("reasons")
-    for name in ("n_valid", "n_total", "alpha"):
-        figures.pop(name)
+    for name in ("n_valid", "n_total", *JOINT):
+        figures.pop(name, None)
+        why.pop(name, None)
     several = len(raters.pairs) > 1
     if several:
         figures, why = dict.fromkeys(figures), dict.fromkeys(figures, ONLY_FOR_TWO)
@@ -169,9 +173,10 @@ def panel_json(raters: RatersPanel) -> dict[str, Any]:
         "n_complete": raters.n_complete,
         "missing": dict(raters.missing),
         **figures,
-        "alpha": raters.alpha,
-        "alpha_ci": raters.alpha_ci,
-        "fleiss": raters.fleiss,
+        **{name: getattr(raters, name) for name in JOINT},
+        "alpha_n": raters.n_valid,
+        "ac1_n": raters.n_valid,
+        "fleiss_n": raters.n_complete,
         "reasons": {**why, **raters.reasons},
         "pairs": [
             {"first": first, "second": second, **asdict(panel)}
@@ -240,6 +245,13 @@ def _explain_several(panel: RatersPanel) -> Iterator[str]:
         yield f"Krippendorff's alpha is undefined: {panel.reasons['alpha']}."
         return
     yield f"Krippendorff's alpha of all raters is {panel.alpha:.3f} (0: chance, 1: perfect)."
+    if panel.ac1 is not None:
+        yield f"Gwet's AC1, which unbalanced labels hardly change, is {panel.ac1:.3f}."
+    if panel.fleiss is not None:
+        yield (
+            f"Fleiss' kappa is {panel.fleiss:.3f} on the {panel.n_complete} items that every "
+            "rater labelled."
+        )
     kappas = {pair: each.kappa for pair, each in panel.pairs.items() if each.kappa is not None}
     if kappas:
         pair, low = min(kappas.items(), key=lambda entry: entry[1])
@@ -270,6 +282,8 @@ def write_record(
         else {
             "name": rubric.name,
             "version": rubric.version,
+            "state": rubric.state,
+            "first_turn": rubric.first_turn,
             "sha256": rubric.sha256,
             "history": [entry.as_dict() for entry in rubric.history],
         },
@@ -286,14 +300,15 @@ def _markdown(
 ) -> Iterator[str]:
     gate, overall = result.gate, result.overall
     yield from ("# Gate record", "")
-    yield f"**Verdict: {gate.name}.** Required: {gate.gate}. {escape_markdown(gate.reason)}."
+    yield f"**Verdict: {gate.name}.** {escape_markdown(gate.headline)}."
     yield from ("", escape_markdown(gate.scope.sentence), "")
+    yield from (f"- note: {escape_markdown(limit)}" for limit in gate.limits)
     yield f"- items: {overall.n_valid} valid of {overall.n_total}"
     yield from (f"- rater: {escape_markdown(str(rater))}" for rater in raters)
     if rubric is None:
         yield "- rubric: not stated"
     else:
-        yield f"- rubric: {rubric.name} {rubric.version}, sha256 {rubric.sha256}"
+        yield f"- rubric: {rubric}, sha256 {rubric.sha256}"
     yield from ("", "## Figures", "", *_figures(result), "")
     yield from ("## In words", "", *(f"- {escape_markdown(line)}" for line in explain(overall)), "")
     yield from ("## Disagreements", "", *_disagreements(result), "")

@@ -1,17 +1,19 @@
 """The reliability gate: what it requires, whether it is met, and what may then be claimed."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil, inf
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import between, number, plural
 from chimeralab.core.parts import PartLoader, read_record
 from chimeralab.core.records import Record
 from chimeralab.core.result_words import FACT, MARK, ResultWords
-from chimeralab.stats.intervals import Interval
+from chimeralab.stats.intervals import Interval, normal_quantile
 from chimeralab.stats.planning import KappaPower, gate_power
 from chimeralab.stats.raters import RatersPanel
 
@@ -55,6 +57,17 @@ class ValidityBar(Record):
         names = ("sensitivity", "specificity", "kappa")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
+    @property
+    def items_needed(self) -> float:
+        """The fewest items whose lower bounds can reach the shares, if no verdict is wrong.
+
+        >>> ValidityBar(sensitivity=0.8, specificity=0.9).items_needed
+        51
+        """
+        shares = [share for share in (self.sensitivity, self.specificity) if share is not None]
+        reach = normal_quantile() ** 2
+        return inf if 1 in shares else sum(ceil(reach * each / (1 - each)) for each in shares)
+
 
 @dataclass(frozen=True, slots=True)
 class Gate(Record):
@@ -84,8 +97,6 @@ class Gate(Record):
             raise InputError("by = 'verdict' needs sample = N: only a sample can be balanced")
         if not -1 <= self.threshold <= 1:
             raise InputError(f"threshold {self.threshold}: agreement lies between -1 and 1")
-        if self.statistic == "ac1" and self.rule == "lower_ci":
-            raise InputError("ac1 has no interval: use the rule point, or another statistic")
 
     def __str__(self) -> str:
         bound = "lower 95 % bound of " if self.rule == "lower_ci" else ""
@@ -121,17 +132,41 @@ class Gate(Record):
             for share in (PREVALENCES if of_kappa else PREVALENCES[:1])
         )
 
-    def advise(self, power: Sequence[KappaPower]) -> Iterator[str]:
-        """Warn of a gate that passes by chance or can hardly be met."""
-        if not power:
+    def advise(self, conversations: int, prompts: int) -> Iterator[str]:
+        """Warn of a gate that can't decide, passes by chance or can hardly be met."""
+        if not self.raters:
             return
-        best = power[0]
+        items = min(self.sample or conversations, conversations)
+        if self.sample is not None and self.sample > conversations:
+            yield (
+                f"the gate can't be decided: its sample of {self.sample} is larger than the study, "
+                f"which has {conversations} conversations"
+            )
+        if self.validity is not None and (needed := self.validity.items_needed) > items:
+            many = "no number of" if needed == inf else f"at least {needed:.0f}"
+            yield (
+                f"the detector can't be validated on {items} items: {many} items give bounds of "
+                f"{self.validity}, even if it is always right"
+            )
+        chance = 0.5 if self.statistic == "agreement" else 0.0
+        if self.threshold < chance or (self.rule == "point" and self.threshold == chance):
+            yield (
+                f"the gate can't fail: labels given at random meet a threshold of "
+                f"{self.threshold:.2f}"
+            )
+            return
+        if self.rule == "lower_ci" and self.threshold == 1:
+            yield "the gate can't be met: no lower bound reaches 1.00"
+        for best in self.power(conversations, prompts)[:1]:
+            yield from self._advise_on_power(best)
+
+    def _advise_on_power(self, best: KappaPower) -> Iterator[str]:
         threshold = 2 * best.good - 1
         if self.rule == "point" and best.poor_passes > TOO_OFTEN:
             yield (
-                "the gate passes by chance: with rule = 'point', raters with a true kappa of "
-                f"{best.poor:.2f} meet it with a probability of {100 * best.poor_passes:.0f} %; "
-                "use rule = 'lower_ci'"
+                f"the gate passes by chance: with rule = 'point' on {best.items} items, raters "
+                f"with a true kappa of {best.poor:.2f} meet it with a probability of "
+                f"{100 * best.poor_passes:.0f} %; rule = 'lower_ci' asks for the lower bound"
             )
         if self.rule == "lower_ci" and best.best < threshold:
             yield (
@@ -184,9 +219,10 @@ NO_AUDIT = ClaimScope(
 class GateOutcome(Record):
     """Whether a gate was met; an undefined statistic does not meet it.
 
-    Labels are reliable if raters agree; the detector is validated if it agrees with them too.
-    `population` describes what was sampled: kappa on a sample balanced by the detector's verdict is
-    not kappa on all runs.
+    Labels are reliable if raters agree; the detector is validated if it agrees with them too, and
+    both hold at the lower bounds. `items` is what `value` and `interval` rest on. `population`
+    describes what was sampled: kappa on a sample balanced by the detector's verdict is not kappa on
+    all runs. `limits` say why the gate can't decide, if it can't.
     """
 
     gate: Gate
@@ -195,21 +231,54 @@ class GateOutcome(Record):
     value: float | None
     compared: float | None
     reason: str
+    interval: Interval | None = None
+    items: int = 0
     population: str = "the rated items"
     validated: bool = False
     validity_reason: str = "the plan declares no validity in [gate]"
+    limits: tuple[str, ...] = ()
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the gate is met at the lower bound, whatever its rule compares."""
+        bound = self.interval.low if self.interval else None
+        return self.passed and bound is not None and bound >= self.gate.threshold
 
     @property
     def name(self) -> OutcomeName:
         if not self.passed:
             return "not reliable"
-        return "validated" if self.validated else "reliable, not validated"
+        return "validated" if self.validated and self.is_certain else "reliable, not validated"
+
+    @property
+    def how(self) -> str:
+        """How the gate was met: a point estimate that passes may be a lucky one."""
+        if not self.passed:
+            return "not met"
+        if self.gate.rule == "lower_ci":
+            return "met"
+        if self.interval is None:
+            return "met at the point estimate; its lower bound is unknown"
+        bound = "and at its lower bound" if self.is_certain else "not at its lower bound"
+        return f"met at the point estimate, {bound}"
+
+    @property
+    def estimate(self) -> str:
+        """The statistic with its interval, or why it is undefined."""
+        if self.value is None:
+            return self.reason
+        name = {"pabak": "PABAK", "ac1": "AC1"}.get(self.gate.statistic, self.gate.statistic)
+        ends = f"95 % interval {between(self.interval, 2)}" if self.interval else "no interval"
+        return f"{name} {number(self.value, 2)} ({ends}, {plural(self.items, 'item')})"
 
     @property
     def headline(self) -> str:
-        if self.declared:
-            return f"{'Gate met' if self.passed else 'Gate NOT met'} ({self.name})"
-        return f"No gate was named. The customary one would {'' if self.passed else 'not '}be met"
+        """The verdict and the estimate behind it in one sentence."""
+        if not self.declared:
+            would = "would be met" if self.passed else "would not be met"
+            return f"No gate was named. The customary one {would}: {self.estimate}; {self.gate}"
+        how = self.how if self.passed else "NOT met"
+        return f"Gate {how} ({self.name}): {self.estimate}; required: {self.gate}"
 
     @property
     def scope(self) -> ClaimScope:
@@ -217,23 +286,27 @@ class GateOutcome(Record):
         if self.name == "not reliable":
             return ClaimScope(
                 "descriptive",
-                f"The reliability gate ({self.gate}) was not met. Every claim about collapse "
-                "describes what the detector marked and compares conditions; none rests on labels "
-                "that raters agree on.",
+                f"The reliability gate ({self.gate}) was not met: {self.estimate}. Every claim "
+                "about collapse describes what the detector marked and compares conditions; none "
+                "rests on labels that raters agree on.",
                 FORBIDDEN,
             )
-        met = f"The reliability gate ({self.gate}) was met on {self.population}"
+        met = f"The reliability gate ({self.gate}) was {self.how}: {self.estimate}"
+        met += f", on {self.population}"
         if self.name == "validated":
-            bounds = "lower 95 % bounds: " if self.gate.rule == "lower_ci" else ""
             agreed = (
-                f"the detector agrees with every rater as declared ({bounds}{self.gate.validity})"
+                f"the detector agrees with every rater as declared (lower 95 % bounds: "
+                f"{self.gate.validity}): {self.validity_reason}"
             )
-            return ClaimScope("validated", f"{met}, and {agreed}.", ())
+            return ClaimScope("validated", f"{met}. The labels are reliable, and {agreed}.", ())
+        reliable = "The" if self.is_certain else "By that rule, the"
+        why = self.validity_reason
+        if self.validated:
+            why = "the labels that it agrees with are reliable at the point estimate only"
         return ClaimScope(
             "reliable",
-            f"{met}: the labels are reliable. The detector is not validated: "
-            f"{self.validity_reason}. Every claim about collapse describes what the detector "
-            "marked.",
+            f"{met}. {reliable} labels are reliable. The detector is not validated: {why}. Every "
+            "claim about collapse describes what the detector marked.",
             FORBIDDEN,
         )
 
@@ -245,6 +318,10 @@ class GateOutcome(Record):
             "population": self.population,
             "attempts": self.gate.attempts,
             **{name: getattr(self, name) for name in names},
+            "interval": self.interval,
+            "items": self.items,
+            "at_lower_bound": self.is_certain,
+            "limits": list(self.limits),
         }
 
     def validity_json(self) -> dict[str, Any]:
@@ -252,7 +329,7 @@ class GateOutcome(Record):
         bar = self.gate.validity
         return {
             "bar": bar and bar.as_dict(),
-            "rule": self.gate.rule if bar else "lower_ci",
+            "rule": "lower_ci",
             "passed": self.validated,
             "reason": self.validity_reason,
         }
@@ -260,34 +337,43 @@ class GateOutcome(Record):
 
 def judge_gate(gate: Gate, panel: RatersPanel, *, declared: bool = True) -> GateOutcome:
     """Decide a gate; with more than two raters, the pair that agrees least counts."""
-    value, interval, why_undefined, where = _figure(gate.statistic, panel)
+    value, interval, items, why_undefined, where = _figure(gate.statistic, panel)
     bound = None if interval is None else interval.low
     compared = value if gate.rule == "point" else bound
     if compared is None:
-        reason = f"{gate.statistic} is undefined: {why_undefined}"
-        return GateOutcome(gate, declared, False, value, None, reason)
+        what = "" if value is None else "the lower bound of "
+        reason = f"{what}{gate.statistic} is undefined: {why_undefined}"
+        return GateOutcome(gate, declared, False, value, None, reason, interval, items)
     passed = compared >= gate.threshold
     verb = "reaches" if passed else "stays below"  # in stored records, which `verify` compares
     reason = f"{compared:.4f}{where} {verb} {gate.threshold:.2f}"
-    return GateOutcome(gate, declared, passed, value, compared, reason)
+    return GateOutcome(gate, declared, passed, value, compared, reason, interval, items)
 
 
 def _figure(
     statistic: StatisticName, panel: RatersPanel
-) -> tuple[float | None, Interval | None, str, str]:
+) -> tuple[float | None, Interval | None, int, str, str]:
     """The statistic of all raters, or of the pair that agrees least.
 
-    Returns value, interval, why it is undefined, and the name of the pair.
+    Returns value, interval, number of items, why it is undefined, and the name of the pair.
     """
-    if statistic == "alpha":
-        return panel.alpha, panel.alpha_ci, panel.reasons.get("alpha", ""), ""
+    if statistic == "alpha" or (statistic == "ac1" and len(panel.pairs) == 1):
+        why = panel.reasons.get(statistic) or panel.reasons.get(f"{statistic}_ci", "")
+        joint = getattr(panel, statistic), getattr(panel, f"{statistic}_ci")
+        return *joint, panel.n_valid, why, ""
     figures = []
     for pair, found in panel.pairs.items():
         where = f" ({', '.join(pair)})" if len(panel.pairs) > 1 else ""
         agreed = found.pabak_ci and Interval(*((1 + bound) / 2 for bound in found.pabak_ci))
-        intervals = {"kappa": found.kappa_ci_score, "pabak": found.pabak_ci, "agreement": agreed}
-        why, interval = found.reasons.get(statistic, ""), intervals.get(statistic)
-        figures.append((getattr(found, statistic), interval, why, where))
+        intervals = {
+            "kappa": found.kappa_ci_score,
+            "pabak": found.pabak_ci,
+            "ac1": found.ac1_ci,
+            "agreement": agreed,
+        }
+        why = found.reasons.get(statistic) or found.reasons.get(f"{statistic}_ci", "")
+        interval = intervals[statistic]
+        figures.append((getattr(found, statistic), interval, found.n_valid, why, where))
     undefined = next((figure for figure in figures if figure[0] is None), None)
     return undefined or min(figures, key=lambda figure: figure[0])
 

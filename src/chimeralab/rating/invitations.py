@@ -9,12 +9,10 @@ import hashlib
 import json
 import secrets
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, Self
-
-import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
@@ -22,31 +20,28 @@ from chimeralab.rating.gate import HUMAN, Gate
 from chimeralab.rating.packets import (
     LABELS,
     DraftRating,
-    KeyEntry,
     PacketKey,
     check_packet_rubric,
     collect_ratings,
-    format_turns,
     lay_out_packet,
     mask_names,
-    read_turns,
     restore_sheets,
-    sheet_checksum,
 )
+from chimeralab.rating.plan import load_study_rubric
 from chimeralab.rating.raters import (
     find_rater,
     identifying_names,
     insert_ratings,
+    load_packet_key,
     load_ratings,
-    load_study_rubric,
 )
-from chimeralab.rating.ratings import Item
+from chimeralab.rating.ratings import Item, Shuffler
 from chimeralab.rating.rubric import Rubric
 from chimeralab.rating.samples import find_sample, load_items, load_samples
 from chimeralab.rating.study_audit import audit_study, load_decided_gate
-from chimeralab.study.database import open_to_write, transaction
+from chimeralab.study.database import StoreError, open_to_write, transaction
 from chimeralab.study.folder import Study
-from chimeralab.study.store import RETESTS, now
+from chimeralab.study.store import RETESTS, Archive, draw_secret, now
 
 Task = Literal["rate", "adjudicate"]
 TOKEN_BYTES = 32
@@ -55,6 +50,7 @@ MAX_REASON = 2_000
 UNSURE = "u"
 # Worked examples are stored as drafts too, under sheet names with this prefix.
 TRAINING = "training-"
+_INVITATIONS = "SELECT rater, packet, task, sample, invited, handed_in FROM invitations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +97,16 @@ class RaterSession:
 
 
 class RatingService:
-    """The invitations and drafts of one study, used from a single thread."""
+    """The invitations and drafts of one study, used from a single thread.
+
+    The store is opened for writing, and migrated, once a rater or the owner has something to write.
+    """
 
     def __init__(self, study: Study) -> None:
         if not study.store_path.is_file():
             raise InputError(f"{study.path} has not been run yet; start with `chimera run`")
         self.study = study
-        self._db = open_to_write(study.store_path)
+        self._db: sqlite3.Connection | None = None
         self._sessions: dict[str, RaterSession] = {}
         self._items: dict[str, Item] = {}
 
@@ -118,7 +117,12 @@ class RatingService:
         self.close()
 
     def close(self) -> None:
-        self._db.close()
+        if self._db is not None:
+            self._db.close()
+
+    def _open(self) -> sqlite3.Connection:
+        self._db = self._db or open_to_write(self.study.store_path)
+        return self._db
 
     @cached_property
     def _gate(self) -> Gate:
@@ -131,11 +135,12 @@ class RatingService:
         Inviting someone again before they have handed in replaces their link and keeps their work.
         """
         self.study.check_lock()
+        self._open()
         rater = normalize_rater_name(name)
         make_packet = self._adjudication_packet if task == "adjudicate" else self._rating_packet
         sample, key = make_packet(rater, load_items(self.study), only)
         token = secrets.token_urlsafe(TOKEN_BYTES)
-        with transaction(self._db, self.study.store_path) as db:
+        with transaction(self._open(), self.study.store_path) as db:
             packet = (key.packet, json.dumps(key.as_dict()), now())
             db.execute("INSERT OR IGNORE INTO packets VALUES (?, ?, ?)", packet)
             db.execute(
@@ -146,7 +151,10 @@ class RatingService:
         return token
 
     def find_invitation(self, token: str) -> Invitation | None:
-        return next(iter(self._invitations("WHERE token_sha256 = ?", _hash_token(token))), None)
+        """Look a token up without writing: anybody may present one."""
+        with Archive(self.study.store_path, any_schema=True) as archive:
+            rows = archive.rows(f"{_INVITATIONS} WHERE token_sha256 = ?", _hash_token(token))
+            return next((Invitation(**row) for row in rows), None)
 
     def progress(self) -> list[tuple[Invitation, int, int, int]]:
         """Count the sheets, labels and unsure labels of each invitation."""
@@ -163,6 +171,7 @@ class RatingService:
 
         Sheets are cached: the text of a finished conversation does not change.
         """
+        self._open()
         packet = invitation.packet
         if packet not in self._sessions:
             key = self._key(packet)
@@ -180,7 +189,8 @@ class RatingService:
     def drafts(self, invitation: Invitation, *, training: bool = False) -> dict[str, DraftRating]:
         """Load the latest draft of each sheet."""
         query = "SELECT sheet, label, turns, reason FROM drafts WHERE packet = ? ORDER BY id"
-        found = (DraftRating(*row) for row in self._db.execute(query, [invitation.packet]))
+        with self.study.archive() as archive:
+            found = [DraftRating(**row) for row in archive.rows(query, invitation.packet)]
         return {each.sheet: each for each in found if each.sheet.startswith(TRAINING) == training}
 
     def save(self, invitation: Invitation, draft: DraftRating) -> DraftRating:
@@ -194,7 +204,7 @@ class RatingService:
         if not draft.label:
             draft = replace(draft, label=session.draft(draft.sheet).label)
         cells = (draft.label, draft.turns, draft.reason, now())
-        with transaction(self._db, self.study.store_path) as db:
+        with transaction(self._open(), self.study.store_path) as db:
             last = self._last_draft(invitation)
             if last and last[1:] == (draft.sheet, draft.label):
                 query = "UPDATE drafts SET label = ?, turns = ?, reason = ?, at = ? WHERE id = ?"
@@ -208,7 +218,7 @@ class RatingService:
     def undo(self, invitation: Invitation) -> str | None:
         """Undo the last step and return its sheet."""
         self._check_open(invitation)
-        with transaction(self._db, self.study.store_path) as db:
+        with transaction(self._open(), self.study.store_path) as db:
             last = self._last_draft(invitation)
             if last is None or last[1].startswith(TRAINING):
                 return None
@@ -241,10 +251,16 @@ class RatingService:
 
     def load_adjudications(self) -> dict[str, DraftRating]:
         """Load the adjudicated label of each conversation, with its turns and reason."""
-        query = "SELECT trajectory, label, turns, reason FROM adjudications ORDER BY at"
+        with self.study.archive() as archive:
+            rows = list(archive.rows("SELECT * FROM adjudications ORDER BY at"))
         return {
-            row[0]: DraftRating(row[0], "" if row[1] is None else str(row[1]), row[2], row[3])
-            for row in self._db.execute(query)
+            row["trajectory"]: DraftRating(
+                row["trajectory"],
+                "" if row["label"] is None else str(row["label"]),
+                row["turns"],
+                row["reason"],
+            )
+            for row in rows
         }
 
     def _store(self, session: RaterSession) -> tuple[int, int, str | None]:
@@ -254,7 +270,8 @@ class RatingService:
             replace(session.drafts[entry.sheet], check=entry.check, line=n)
             for n, entry in enumerate(key.entries, 1)
         ]
-        ratings, repeated = collect_ratings(f"packet {key.packet}", drafts, key, known, who.rater)
+        source = f"packet {key.packet}"
+        ratings, repeated = collect_ratings(source, drafts, key, known, session.rubric)
         rater = find_rater(self.study, who.rater)
         rated = [(known[rating.item], rating) for rating in ratings]
         notes = {f"{RETESTS}{who.rater} {key.packet}": repeated}
@@ -263,7 +280,7 @@ class RatingService:
 
     def _close(self, who: Invitation, write: Callable[[sqlite3.Connection], object]) -> None:
         """Mark an invitation as handed in and write its rows, in one transaction."""
-        with transaction(self._db, self.study.store_path) as db:
+        with transaction(self._open(), self.study.store_path) as db:
             query = (
                 "UPDATE invitations SET handed_in = ? "
                 "WHERE rater = ? AND packet = ? AND handed_in IS NULL"
@@ -298,8 +315,7 @@ class RatingService:
         if not left:
             what = sample or f"the {len(known)} finished conversations"
             raise InputError(f"{rater} has nothing left to rate in {what}")
-        names = identifying_names(self.study)
-        return sample, lay_out_packet(left, load_study_rubric(self.study), _seed(rater), names)[1]
+        return sample, self._lay_out(left, "rate", sample, rater)
 
     def _adjudication_packet(
         self, rater: str, known: Mapping[str, Item], only: str | None
@@ -319,33 +335,32 @@ class RatingService:
             return sample, pending
         if self._invitations("WHERE task = 'adjudicate' AND sample = ?", sample):
             raise InputError(f"someone else is already adjudicating {sample}")
-        seed, names = _seed(rater), identifying_names(self.study)
-        order = np.random.default_rng(seed).permutation(len(differing))
-        name = "a" + hashlib.sha256(f"{rater} {sample}".encode()).hexdigest()[:7]
-        entries = []
-        for n, place in enumerate(order.tolist(), 1):
-            item, sheet = known[differing[place].item], f"{name}-{n:03}"
-            check = sheet_checksum(sheet, Item(item.id, mask_names(item.texts, names)))
-            entries.append(KeyEntry(sheet, item.id, item.sha256, check, duplicate=False))
-        rubric = load_study_rubric(self.study).sha256
-        return sample, PacketKey(name, seed, rubric, "", names, tuple(entries))
+        items = [known[each.item] for each in differing]
+        return sample, self._lay_out(items, "adjudicate", sample, rater, share=0.0)
+
+    def _lay_out(
+        self, items: Sequence[Item], task: Task, sample: str | None, rater: str, **more: float
+    ) -> PacketKey:
+        rubric, names = load_study_rubric(self.study), identifying_names(self.study)
+        shuffler = Shuffler(draw_secret(self._open()), f"{task} {sample or 'all'} {rater}")
+        return lay_out_packet(items, rubric, shuffler, names, **more)[1]
 
     def _opinions(self, key: PacketKey) -> dict[str, tuple[DraftRating, ...]]:
         """Collect the ratings of each sheet in a random order, which hides whose they are."""
-        given = [load_ratings(self.study, name) for name in self._gate.raters]
-        rng, found = np.random.default_rng(key.seed), {}
+        given = {name: load_ratings(self.study, name) for name in self._gate.raters}
+        shuffler, found = Shuffler(draw_secret(self._open()), key.purpose), {}
+        rubric = load_study_rubric(self.study)
         for entry in key.entries:
-            opinions = [
+            found[entry.sheet] = tuple(
                 DraftRating(
                     entry.sheet,
                     str(each.label),
-                    format_turns(each.turns),
+                    rubric.label_turns(each.turns),
                     mask_names([each.reason], key.masked)[0],
                 )
-                for rated in given
-                if (each := rated.get(entry.item)) and each.label is not None
-            ]
-            found[entry.sheet] = tuple(opinions[n] for n in rng.permutation(len(opinions)))
+                for rater in sorted(given, key=lambda name: shuffler.hash(entry.sheet, name))
+                if (each := given[rater].get(entry.item)) and each.label is not None
+            )
         return found
 
     def _pending_packet(self, rater: str, task: Task, sample: str | None) -> PacketKey | None:
@@ -355,17 +370,22 @@ class RatingService:
         return self._key(found[0].packet) if found else None
 
     def _invitations(self, where: str, *values: object) -> list[Invitation]:
-        query = f"SELECT rater, packet, task, sample, invited, handed_in FROM invitations {where}"  # noqa: S608 - constants of this module
-        return [Invitation(*row) for row in self._db.execute(query, values)]
+        with self.study.archive() as archive:
+            rows = archive.rows(f"{_INVITATIONS} {where}", *values)
+            return [Invitation(**row) for row in rows]
 
     def _key(self, packet: str) -> PacketKey:
-        row = self._db.execute("SELECT packet FROM packets WHERE name = ?", [packet]).fetchone()
-        return PacketKey.of(json.loads(row[0]))
+        key = load_packet_key(self.study, packet)
+        if key is None:
+            raise StoreError(f"{self.study.store_path}: packet {packet} is missing")
+        return key
 
     def _last_draft(self, invitation: Invitation) -> tuple[int, str, str] | None:
         """Load the id, sheet and label of the last step."""
         query = "SELECT id, sheet, label FROM drafts WHERE packet = ? ORDER BY id DESC LIMIT 1"
-        row: tuple[int, str, str] | None = self._db.execute(query, [invitation.packet]).fetchone()
+        row: tuple[int, str, str] | None = (
+            self._open().execute(query, [invitation.packet]).fetchone()
+        )
         return row
 
     def _check_open(self, invitation: Invitation) -> None:
@@ -388,8 +408,9 @@ def _check_draft(draft: DraftRating, session: RaterSession) -> None:
         raise InputError(f"label {draft.label!r}: give 0, 1 or {UNSURE}")
     if len(draft.reason) > MAX_REASON:
         raise InputError(f"a reason has at most {MAX_REASON:,} characters; one sentence will do")
-    if read_turns(draft.turns, turns) is None:
-        raise InputError(f"turns {draft.turns!r}: write them like 4-7")
+    if session.rubric.read_turns(draft.turns, turns) is None:
+        how = session.rubric.label_turns(range(5, 9))
+        raise InputError(f"turns {draft.turns!r}: write them like {how}")
 
 
 def list_training_sheets(rubric: Rubric) -> list[str]:
@@ -408,8 +429,3 @@ def normalize_rater_name(name: str) -> str:
 def _hash_token(token: str) -> str:
     """Hash a token for storage; it is long and random, so a plain hash is enough."""
     return hashlib.sha256(token.encode()).hexdigest()
-
-
-def _seed(rater: str) -> int:
-    """Derive the shuffling seed of a rater from their name."""
-    return int.from_bytes(hashlib.sha256(rater.encode()).digest()[:4])

@@ -115,7 +115,7 @@ def from_ratings(
 
 
 def read_labels(path: Path) -> LabelTable:
-    """Read a CSV or JSON Lines file with one row per rater and item."""
+    """Read a CSV, JSON Lines or Parquet file with one row per rater and item."""
     ratings: list[Rating] = []
     places: dict[tuple[str, str], int] = {}
     facts: dict[str, dict[str, str]] = {name: {} for name in ITEM_COLUMNS}
@@ -148,7 +148,7 @@ def read_labels(path: Path) -> LabelTable:
 
 
 def _cells(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Read the rows as strings, as JSON Lines or CSV by content rather than by file name."""
+    """Read the rows as strings; the content says what the file is, rather than its name."""
     try:
         with path.open(encoding="utf-8-sig", errors="replace") as file:
             head = file.read(1_000).lstrip()
@@ -159,6 +159,8 @@ def _cells(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     # `chimera rate` writes the item as `id`, like `chimera detect`.
     item = "id" if "id" in names and "item" not in names else "item"
     kind, needed = (".jsonl", (item, "rater")) if is_json else (".csv", (item, *REQUIRED[1:]))
+    if head.startswith("PAR1"):
+        kind = ".parquet"
 
     def text(value: Any) -> str:
         return "" if value is None else str(value).strip()

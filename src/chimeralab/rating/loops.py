@@ -5,6 +5,7 @@ replaces one word with another while the rest of the sentence stays is a trivial
 language. Turns are counted from 1; a stretch is a range of them.
 """
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
@@ -30,7 +31,7 @@ MIN_SHARED_WORDS = 3
 # One unknown word per this many is not new content, wherever it occurs.
 WORDS_PER_STRANGER = 20
 # One word per this many kept words may be swapped, if at least MIN_KEPT are kept.
-WORDS_PER_SWAP = 3
+WORDS_PER_SWAP = 2
 MIN_KEPT = 3
 # With this many kept words, a modifier may be dropped: "a big fan of it", "a fan of it".
 MIN_KEPT_WITHOUT_MODIFIER = 2
@@ -66,12 +67,13 @@ def verbatim_stretches(texts: Sequence[Wording]) -> list[range]:
 
 def short_form_stretches(texts: Sequence[Wording], max_words: int) -> list[range]:
     """List the stretches of one short utterance; farewells must match exactly."""
+    short = [len(text.key.split()) <= max_words for text in texts]
     keys = [
-        text.key if text.farewell or len(text.words) > max_words else short_key(text.key)
-        for text in texts
+        short_key(text.key) if is_short and not text.farewell else text.key
+        for text, is_short in zip(texts, short, strict=True)
     ]
     spans = _runs(len(texts), lambda n: keys[n] == keys[n - 1])
-    return [span for span in spans if len(texts[span.start - 1].words) <= max_words]
+    return [span for span in spans if short[span.start - 1]]
 
 
 def template_stretches(texts: Sequence[Wording]) -> list[range]:
@@ -166,10 +168,10 @@ def nearly_identical(one: Wording, other: Wording) -> bool:
     longer = max(len(one.words), len(other.words))
     if longer < MIN_WORDS_NEARLY_IDENTICAL or one.code or other.code:
         return False
-    changed = one.content ^ other.content
-    if changed & NEGATIONS or _have_contrast(
-        one.content - other.content, other.content - one.content
-    ):
+    changed, kept = one.content ^ other.content, (one.content & other.content) - NEGATIONS
+    if changed & NEGATIONS or len(changed) > 2 * len(kept):
+        return False
+    if _have_contrast(one.content - other.content, other.content - one.content):
         return False
     return count_aligned(one.words, other.words) >= NEARLY_IDENTICAL * longer
 
@@ -214,20 +216,25 @@ def _equal_ends(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
 
 
 class AlignmentGap(NamedTuple):
-    """Words removed and added between two aligned words, `before` and `after` ("" at an end)."""
+    """Words removed and added between two aligned words, `before` and `after` ("" at an end).
+
+    Reduced to content, it still tells whether what was added took the place of any word.
+    """
 
     removed: Sequence[str]
     added: Sequence[str]
     before: str
     after: str
     last: bool
+    replaced: bool = False
 
 
 def gaps(one: Sequence[str], other: Sequence[str]) -> list[AlignmentGap]:
     """List the gaps of an alignment, last one first.
 
-    >>> gaps("we like old tea".split(), "we like hot tea".split())
-    [AlignmentGap(removed=['old'], added=['hot'], before='like', after='tea', last=False)]
+    >>> [gap] = gaps("we like old tea".split(), "we like hot tea".split())
+    >>> gap.removed, gap.added, gap.before, gap.after
+    (['old'], ['hot'], 'like', 'tea')
     """
     start, rest = _equal_ends(one, other)
     old, new = one[start : len(one) - rest], other[start : len(other) - rest]
@@ -271,7 +278,31 @@ def says_nothing_new(turn: Wording, before: Sequence[Wording]) -> bool:
     """
     if any(turn.key == text.key for text in before):
         return True
+    if turns_round(turn, before[0]):
+        return False
     return not adds_content(turn, before) and not drops_content(turn, before[0])
+
+
+def turns_round(turn: Wording, before: Wording) -> bool:
+    """Whether a word that stays is negated in one of two texts only.
+
+    A whole clause with its own negation may come and go: it repeats what the rest says.
+
+    >>> from chimeralab.rating.wording import normalize
+    >>> texts = "No, I don't. I do not have a fish.", "No, I do not. I have a fish."
+    >>> turns_round(*map(normalize, texts))
+    True
+    """
+    counts = ([word for word in text.words if word in NEGATIONS] for text in (turn, before))
+    if operator.eq(*counts) or _too_long(turn, before):
+        return False
+    known = turn.content | before.content
+    return any(
+        not NEGATIONS.isdisjoint(side) and known.isdisjoint(set(side) - NEGATIONS)
+        for gap in gaps(before.words, turn.words)
+        for side in (gap.removed, gap.added)
+        if NEGATIONS.isdisjoint(gap.removed) or NEGATIONS.isdisjoint(gap.added)
+    )
 
 
 def adds_content(turn: Wording, before: Sequence[Wording]) -> bool:
@@ -308,6 +339,7 @@ def changes(turn: Wording, before: Wording) -> list[AlignmentGap]:
     """List the gaps between two texts, reduced to content words that the other text lacks."""
     return [
         gap._replace(
+            replaced=bool(gap.removed),
             removed=[w for w in gap.removed if w in before.content and w not in turn.content],
             added=[w for w in gap.added if w in turn.content and w not in before.content],
         )
@@ -319,7 +351,7 @@ def _is_swap(gap: AlignmentGap, kept: float) -> bool:
     """Whether a gap replaces a word that is not the point of the sentence."""
     characters = all(map(UNSPACED.match, gap.added))
     limit = MAX_SWAPPED_CHARACTERS if characters else 2 if kept >= MANY_KEPT else 1
-    inserted = not gap.removed and not (kept >= MANY_KEPT and len(gap.added) == 1)
+    inserted = not gap.replaced and not (kept >= MANY_KEPT and len(gap.added) == 1)
     if gap.last or inserted or len(gap.added) > limit or len(gap.removed) > limit:
         return False
     if not NEGATIONS.isdisjoint(gap.removed) or _have_contrast(gap.added, gap.removed):

@@ -103,9 +103,11 @@ class LlmRater:
             attempts.append(Attempt(outcome, "; ".join(repairs), reply.text, *usage))
             return replace(rating, rater=self.name, attempts=tuple(attempts))
         why_none = f"No usable answer in {len(attempts)} attempts: {attempts[-1].detail}."
-        return Rating(
-            item.id, self.name, None, why_none, rubric=self.rubric.version, attempts=tuple(attempts)
-        )
+        versions: dict[str, Any] = {
+            "rubric": self.rubric.version,
+            "first_turn": self.rubric.first_turn,
+        }
+        return Rating(item.id, self.name, None, why_none, attempts=tuple(attempts), **versions)
 
 
 def _usage(reply: Reply) -> tuple[int | None, int | None, float | None]:
@@ -119,17 +121,18 @@ def build_prompt(
     labels = f"{first_label} or {1 - first_label}"
     steps = ", ".join(step.id for step in rubric.steps)
     system = SYSTEM.format(rubric=rubric_text(rubric), labels=labels, steps=steps)
-    user = USER.format(mark=mark, data=encode_turns(item), count=len(item.texts))
+    user = USER.format(mark=mark, data=encode_turns(item, rubric), count=len(item.texts))
     return Message("system", system), Message("user", user)
 
 
-def encode_turns(item: Item) -> str:
-    """Encode all turns as one line of JSON with their brackets escaped.
+def encode_turns(item: Item, rubric: Rubric) -> str:
+    """Encode all turns, labelled as in the rubric, as one line of JSON with brackets escaped.
 
-    >>> encode_turns(Item("x", ("<|end|>",)))
-    '{"1": "\\\\u003c|end|\\\\u003e"}'
+    >>> from chimeralab.rating.rubric import load_rubric
+    >>> encode_turns(Item("x", ("<|end|>",)), load_rubric())
+    '{"T0": "\\\\u003c|end|\\\\u003e"}'
     """
-    turns = {str(n): text for n, text in enumerate(item.texts, 1)}
+    turns = {rubric.label_turns([n]): text for n, text in enumerate(item.texts, 1)}
     line = json.dumps(turns, ensure_ascii=False).translate(ESCAPED)
     # Escape invisible characters and unusual line breaks too.
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in line)
@@ -154,7 +157,7 @@ def read_answer(text: str, item: Item, mark: str, rubric: Rubric) -> tuple[Ratin
     repairs: list[str] = []
     values = _choose_answer(text, item, mark, repairs)
     label = _parse_label(values.get("label"), repairs)
-    turns = _parse_turns(values.get("turns"), item, repairs)
+    turns = _parse_turns(values.get("turns"), item, rubric, repairs)
     reason = values.get("reason")
     if not isinstance(reason, str) or not reason.strip():
         raise UnusableAnswer("no reason is given")
@@ -167,7 +170,8 @@ def read_answer(text: str, item: Item, mark: str, rubric: Rubric) -> tuple[Ratin
         step = None
     kinds = (DECISIVE[step],) if label and step in DECISIVE else ()
     reason = " ".join(reason.split())
-    return Rating(item.id, "", label, reason, turns, step, kinds, rubric=rubric.version), repairs
+    rating = Rating(item.id, "", label, reason, turns, step, kinds)
+    return replace(rating, rubric=rubric.version, first_turn=rubric.first_turn), repairs
 
 
 def _choose_answer(text: str, item: Item, mark: str, repairs: list[str]) -> dict[str, Any]:
@@ -213,7 +217,8 @@ def _parse_label(value: Any, repairs: list[str]) -> Label:
     raise UnusableAnswer("the label is neither 0 nor 1")
 
 
-def _parse_turns(value: Any, item: Item, repairs: list[str]) -> tuple[int, ...]:
+def _parse_turns(value: Any, item: Item, rubric: Rubric, repairs: list[str]) -> tuple[int, ...]:
+    """Parse the turns of an answer, labelled as in the rubric, and count them from 1."""
     if value is not None and not isinstance(value, list):
         raise UnusableAnswer("turns is not a list")
     numbers: list[int] = []
@@ -226,10 +231,11 @@ def _parse_turns(value: Any, item: Item, repairs: list[str]) -> tuple[int, ...]:
             raise UnusableAnswer("a turn is not a number")
         repairs.append("a turn is written as text")
         numbers.append(int(found[1]))
-    outside = next((n for n in numbers if not 1 <= n <= len(item.texts)), None)
+    first = int(rubric.first_turn[-1])
+    outside = next((n for n in numbers if not 0 <= n - first < len(item.texts)), None)
     if outside is not None:
         raise UnusableAnswer(f"turn {outside} does not exist")
-    turns = sorted(set(numbers))
+    turns = sorted({n - first + 1 for n in numbers})
     if len(numbers) == 2 and len(turns) == 2 and turns[1] > turns[0] + 1:
         repairs.append("first and last turn instead of all")
         turns = list(range(turns[0], turns[1] + 1))

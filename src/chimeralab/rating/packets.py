@@ -5,23 +5,20 @@ A packet reveals neither condition nor model. On import, every row must match on
 
 import base64
 import hashlib
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from chimeralab.core.errors import InputError, LogError
-from chimeralab.core.files import write_text
+from chimeralab.core.files import remove_stale_parts, write_text
 from chimeralab.core.records import Record
 from chimeralab.core.tables import open_table, read_rows
 from chimeralab.core.text import neutralize
-from chimeralab.rating.ratings import Item, Rating
+from chimeralab.rating.ratings import Item, Rating, Shuffler
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.version import __version__
 
@@ -55,21 +52,16 @@ class KeyEntry(Record):
 class PacketKey(Record):
     """What it takes to import a packet; it is kept apart from the packet.
 
+    `purpose` says for whom or what it was drawn: with the secret, it determines the order.
     A packet that is rated in the browser has no page, and so no `page_sha256`.
     """
 
     packet: str
-    seed: int
+    purpose: str
     rubric_sha256: str
     page_sha256: str
     masked: tuple[str, ...]
     entries: tuple[KeyEntry, ...]
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> "PacketKey":
-        """Read a key from the values of `as_dict`."""
-        entries = tuple(KeyEntry(**entry) for entry in values["entries"])
-        return cls(**{**values, "masked": tuple(values["masked"]), "entries": entries})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,25 +80,32 @@ class DraftRating(Record):
 
 
 def lay_out_packet(
-    items: Sequence[Item], rubric: Rubric, seed: int, names: Sequence[str]
+    items: Sequence[Item],
+    rubric: Rubric,
+    shuffler: Shuffler,
+    names: Sequence[str] = (),
+    share: float = DUPLICATES,
 ) -> tuple[dict[str, Item], PacketKey]:
     """Make the sheets of a packet, in order, and the key to them.
 
-    Items are shuffled by `seed`, some are duplicated, and `names` are masked; the names of sheets
-    reveal nothing.
+    Items are shuffled and a `share` of them appears twice; the names of sheets reveal nothing, and
+    `names` are masked.
     """
     if not items:
         raise InputError("there are no items to rate")
-    shown = [Item(item.id, mask_names(item.texts, names)) for item in _shuffle(items, seed)]
-    content = json.dumps([seed, [item.texts for item in shown]]).encode("ascii")
-    name = "p" + hashlib.sha256(content).hexdigest()[:7]
-    sheets = {f"{name}-{n:03}": item for n, item in enumerate(shown, 1)}
-    whole, seen, entries = {item.id: item.sha256 for item in items}, set(), []
-    for sheet, item in sheets.items():
-        check = sheet_checksum(sheet, item)
-        entries.append(KeyEntry(sheet, item.id, whole[item.id], check, item.id in seen))
-        seen.add(item.id)
-    return sheets, PacketKey(name, seed, rubric.sha256, "", tuple(names), tuple(entries))
+    known = {item.id: item for item in items}
+    name = "p" + shuffler.hash("packet", *sorted(known))[:7]
+    order = _repeat_some(shuffler.order(known), share, shuffler)
+    sheets, entries, seen = dict[str, Item](), list[KeyEntry](), set[str]()
+    for n, each in enumerate(order, 1):
+        sheet, item = f"{name}-{n:03}", known[each]
+        sheets[sheet] = Item(each, mask_names(item.texts, names))
+        check = sheet_checksum(sheet, sheets[sheet])
+        entries.append(KeyEntry(sheet, each, item.sha256, check, each in seen))
+        seen.add(each)
+    return sheets, PacketKey(
+        name, shuffler.purpose, rubric.sha256, "", tuple(names), tuple(entries)
+    )
 
 
 def restore_sheets(key: PacketKey, items: Mapping[str, Item]) -> dict[str, Item]:
@@ -120,23 +119,29 @@ def restore_sheets(key: PacketKey, items: Mapping[str, Item]) -> dict[str, Item]
 
 def export_packet(
     folder: Path,
-    items: Sequence[Item],
+    packet: tuple[Mapping[str, Item], PacketKey],
     rubric: Rubric,
-    *,
-    seed: int,
-    masked: Sequence[str] = (),
+    keep: Callable[[PacketKey], object] = lambda key: key,
 ) -> PacketKey:
-    """Write the page and the empty sheet into a new folder, and return the key to keep."""
-    sheets, key = lay_out_packet(items, rubric, seed, masked)
-    if folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} is not empty; choose a new folder for the packet")
+    """Write the page and the empty sheet of a packet into a new folder, and return the key.
+
+    `keep` is given the key before anything is written: no packet exists without one. A page that
+    lacks its sheet was left by a process that was killed, and gets it.
+    """
+    sheets, key = packet
     page = packet_page(key.packet, sheets, rubric)
+    key = replace(key, page_sha256=hashlib.sha256(page.encode()).hexdigest())
+    remove_stale_parts(folder)
+    found = {path.name: path for path in folder.iterdir()} if folder.exists() else {}
+    if found and not (found.keys() == {PAGE} and found[PAGE].read_bytes() == page.encode()):
+        raise InputError(f"{folder} is not empty; choose a new folder for the packet")
+    keep(key)
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / PAGE, page)
     with open_table(folder / SHEET, COLUMNS) as write:
         for entry in key.entries:
             write({**dict.fromkeys(COLUMNS, ""), "sheet": entry.sheet, "check": entry.check})
-    return replace(key, page_sha256=hashlib.sha256(page.encode()).hexdigest())
+    return key
 
 
 def packet_page(name: str, sheets: Mapping[str, Item], rubric: Rubric) -> str:
@@ -193,8 +198,8 @@ def import_packet(
         raise InputError(f"{page} was edited after the export; its labels can't be trusted")
     rows = read_sheet(sheet)
     check_packet_rubric(key, rubric)
-    ratings, repeated = collect_ratings(str(sheet), rows, key, items, rater)
-    return tuple(replace(each, rubric=rubric.version) for each in ratings), repeated
+    ratings, repeated = collect_ratings(str(sheet), rows, key, items, rubric)
+    return tuple(replace(each, rater=rater) for each in ratings), repeated
 
 
 def check_packet_rubric(key: PacketKey, rubric: Rubric) -> None:
@@ -207,7 +212,7 @@ def collect_ratings(
     filled: Sequence[DraftRating],
     key: PacketKey,
     items: Mapping[str, Item],
-    rater: str,
+    rubric: Rubric,
 ) -> PacketRatings:
     """Convert filled-in sheets to ratings; `source` names the packet in errors."""
     rows = _by_sheet(filled, key, source)
@@ -218,10 +223,13 @@ def collect_ratings(
     for item, row in first.items():
         label = LABELS.get(row.label)
         unsaid = "No label was given." if label is None else "No reason was given."
-        turns = read_turns(row.turns, len(items[item].texts))
+        turns = rubric.read_turns(row.turns, len(items[item].texts))
         if turns is None:
-            raise LogError(source, f"turns {row.turns!r}; write them like 4-7", row.line)
-        ratings.append(Rating(item, rater, label, row.reason or unsaid, turns))
+            how = rubric.label_turns(range(5, 9))
+            raise LogError(source, f"turns {row.turns!r}; write them like {how}", row.line)
+        rating = Rating(item, "", label, row.reason or unsaid, turns)
+        rating = replace(rating, rubric=rubric.version, first_turn=rubric.first_turn)
+        ratings.append(rating)
     if all(rating.label is None for rating in ratings):
         raise InputError(f"{source} has no label; fill it in first")
     repeated: dict[str, bool | None] = {}
@@ -241,16 +249,15 @@ def _check_texts_unchanged(key: PacketKey, items: Mapping[str, Item]) -> None:
             raise InputError(f"the text of '{entry.item}' has changed since the packet was made")
 
 
-def _shuffle(items: Sequence[Item], seed: int) -> list[Item]:
-    """Shuffle the items and repeat some of them in the second half of the packet."""
-    rng = np.random.default_rng(seed)
-    order = [items[n] for n in rng.permutation(len(items))]
-    count = max(1, round(DUPLICATES * len(items))) if len(items) > 1 else 0
-    again = [order[n] for n in range(count)]
-    places = sorted(rng.integers((len(order) + 1) // 2, len(order) + 1, size=count).tolist())
-    for place, item in reversed(list(zip(places, again, strict=True))):
-        order.insert(max(place, count + 1), item)
-    return order
+def _repeat_some(order: Sequence[str], share: float, shuffler: Shuffler) -> list[str]:
+    """Repeat the first items in the second half of the packet."""
+    count = max(1, round(share * len(order))) if share and len(order) > 1 else 0
+    result, half = list(order), (len(order) + 1) // 2
+    drawn = (int(shuffler.hash("place", str(n)), 16) for n in range(count))
+    places = sorted(half + number % (len(order) + 1 - half) for number in drawn)
+    for place, item in reversed(list(zip(places, order[:count], strict=True))):
+        result.insert(max(place, count + 1), item)
+    return result
 
 
 def mask_names(texts: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
@@ -283,33 +290,3 @@ def _by_sheet(rows: Sequence[DraftRating], key: PacketKey, source: str) -> dict[
     if missing is not None:
         raise LogError(source, f"sheet {missing!r} is missing; leave its label blank instead")
     return found
-
-
-def read_turns(written: str, last: int) -> tuple[int, ...] | None:
-    """Parse turns as people write them; None if they are invalid.
-
-    >>> read_turns("4-6, 2", last=9), read_turns("4-12", last=9)
-    ((4, 5, 6, 2), None)
-    """
-    turns: list[int] = []
-    for part in filter(None, re.split(r"[,;\s]+", re.sub(r"\s*[-–]\s*", "-", written))):
-        found = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
-        if found is None or not 1 <= int(found[1]) <= int(found[2] or found[1]) <= last:
-            return None
-        turns.extend(range(int(found[1]), int(found[2] or found[1]) + 1))
-    return tuple(dict.fromkeys(turns))
-
-
-def format_turns(turns: Iterable[int]) -> str:
-    """Format turns as ranges.
-
-    >>> format_turns([4, 5, 6, 9])
-    '4-6, 9'
-    """
-    spans: list[list[int]] = []
-    for turn in sorted(set(turns)):
-        if spans and spans[-1][1] == turn - 1:
-            spans[-1][1] = turn
-        else:
-            spans.append([turn, turn])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

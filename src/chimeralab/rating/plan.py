@@ -1,5 +1,6 @@
-"""The tables [rubric] and [raters] of a plan."""
+"""The tables [rubric] and [raters] of a plan, and the rubric of a study."""
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -12,18 +13,28 @@ from chimeralab.core.parts import Part, PartLoader, read_part, read_record, read
 from chimeralab.core.records import Record
 from chimeralab.rating.gate import HUMAN, Count, Gate
 from chimeralab.rating.ratings import SEAM, RaterPart
-from chimeralab.rating.rubric import BUILT_IN, Rubric, load_rubric
+from chimeralab.rating.rubric import (
+    VERSIONS,
+    Rubric,
+    add_calibration,
+    find_rubric,
+    load_rubric,
+)
 from chimeralab.rating.rules import NAME, RulesPart
+from chimeralab.study.folder import Study
 
 # Built-in raters. Models of a plan and people can rate too.
 RATERS: dict[str, RaterPart] = {NAME: RulesPart()}
+
+# The notes of a study that hold the results of calibrations start with this.
+CALIBRATION = "calibration of rubric "
 
 OwnName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 
 
 @dataclass(frozen=True, slots=True)
 class RubricTable(Record):
-    """[rubric]: the file of the rubric, by default the built-in one; the lock pins its hash."""
+    """[rubric]: a file of your own, or a version that is built in; the lock pins its hash."""
 
     file: str | None = None
     version: str | None = None
@@ -33,6 +44,11 @@ class RubricTable(Record):
     def read(cls, table: Any, place: str, loader: PartLoader) -> "RubricTable":
         """Read the table and resolve the version and the hash of the file."""
         read = read_record(cls, table, place)
+        if read.file is None and read.version not in (None, *VERSIONS):
+            raise InputError(
+                f"{place} version = '{read.version}': the built-in versions are "
+                f"{' and '.join(VERSIONS)}; name the file of another one with file = '...'"
+            )
         rubric = read.load(loader.folder)
         for name in ("version", "sha256"):
             asked, present = getattr(read, name), getattr(rubric, name)
@@ -41,7 +57,7 @@ class RubricTable(Record):
         return replace(read, version=rubric.version, sha256=rubric.sha256)
 
     def load(self, folder: Path) -> Rubric:
-        return load_rubric(BUILT_IN if self.file is None else folder / self.file)
+        return load_rubric(find_rubric(self.version) if self.file is None else folder / self.file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +119,28 @@ def check_rater_name(
         raise InputError(
             f"unknown rater '{name}'{place}; known: {', '.join(known)}, or {HUMAN}NAME for a person"
         )
+
+
+def load_study_rubric(study: Study) -> Rubric:
+    """Load the rubric of the plan and check that it has not changed since the plan was read.
+
+    A draft that was calibrated in this study is locked in it.
+    """
+    table = study.plan.extras["rubric"]
+    rubric: Rubric = table.load(study.path)
+    if rubric.sha256 != table.sha256:
+        raise InputError(f"the rubric of {study.path} changed in the meantime; start again")
+    if rubric.state == "locked":
+        return rubric
+    met = next((each for each in load_calibrations(study, rubric) if each["passed"]), None)
+    return replace(add_calibration(rubric, met), state="locked") if met else rubric
+
+
+def load_calibrations(study: Study, rubric: Rubric | None = None) -> list[dict[str, Any]]:
+    """Load the results of calibrations in the order of time, of one rubric or of all."""
+    if not study.store_path.is_file():
+        return []
+    which = f"{CALIBRATION}{rubric.sha256 if rubric else ''}%"
+    with study.archive() as archive:
+        rows = archive.rows("SELECT value FROM study WHERE key LIKE ?", which)
+        return sorted((json.loads(row["value"]) for row in rows), key=lambda each: each["at"])

@@ -6,24 +6,19 @@ Each check of a study's rater is stored with the ratings, by rater and time, and
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import dataclass
-
-import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
-from chimeralab.rating.raters import (
-    BudgetedRater,
-    PlannedRater,
-    find_rater,
-    load_study_rubric,
-    make_brake,
-)
-from chimeralab.rating.ratings import Item, Rater, Rating, rate_all
+from chimeralab.rating.plan import load_study_rubric
+from chimeralab.rating.raters import BudgetedRater, PlannedRater, find_rater, make_brake
+from chimeralab.rating.ratings import Item, Rater, Rating, Shuffler, rate_all
 from chimeralab.rating.rubric import Label, Rubric
 from chimeralab.rating.rules import rate_by_rules
 from chimeralab.rating.samples import find_sample, load_items, open_store
+from chimeralab.runner.journal import LimitReached
+from chimeralab.study.database import decode
 from chimeralab.study.folder import Study
 from chimeralab.study.store import CHECKS, RETESTS, Store, now
 
@@ -165,16 +160,19 @@ def load_retest(study: Study, who: PlannedRater) -> tuple[int, int] | None:
     with study.archive() as archive:
         notes = list(archive.rows("SELECT key, value FROM study ORDER BY key"))
     packets, checks = (
-        [json.loads(row["value"]) for row in notes if row["key"].startswith(f"{what}{who.name} ")]
-        for what in (RETESTS, CHECKS)
+        [
+            decode(kind, "study", row, "value")
+            for row in notes
+            if row["key"].startswith(f"{what}{who.name} ")
+        ]
+        for what, kind in ((RETESTS, dict[str, bool | None]), (CHECKS, RaterCheck))
     )
     repeated = [same for each in packets for same in each.values() if same is not None]
     if repeated:
         return len(repeated), sum(repeated)
-    own = [each for each in checks if each["report"] and each["identity"] == who.key]
-    twice = own[-1]["report"]["undisturbed"] if own else {}
-    items = twice.get("compared", 0)
-    return (items, items - twice["flips"]) if items else None
+    own = [each.report for each in checks if each.report and each.identity == who.key]
+    twice = own[-1].undisturbed if own else None
+    return (twice.compared, twice.compared - twice.flips) if twice and twice.compared else None
 
 
 def check_rater(study: Study, name: str, only: str | None = None, seed: int = 0) -> RaterCheck:
@@ -187,39 +185,41 @@ def check_rater(study: Study, name: str, only: str | None = None, seed: int = 0)
         known = load_items(study)
     if not known:
         raise InputError(f"{study.path} has no finished conversation to rate")
-    if only is not None:
-        wanted = list(find_sample(study, only).ids)
-    else:
-        drawn = set(np.random.default_rng(seed).permutation(sorted(known))[:ITEMS])
-        wanted = [each for each in known if each in drawn]
-    check = asyncio.run(_check(study, who, [known[each] for each in wanted]))
     with closing(Store(study.store_path)) as store:
+        if only is not None:
+            wanted = list(find_sample(study, only).ids)
+        else:
+            wanted = Shuffler(store.secret, f"check {seed}").order(known)[:ITEMS]
+        check = asyncio.run(_check(study, who, [known[each] for each in wanted], store))
         store.write_notes(**{f"{CHECKS}{name} {check.at}": json.dumps(check.as_dict())})
     if check.stopped:
         raise InputError(check.stopped)
     return check
 
 
-async def _check(study: Study, who: PlannedRater, items: list[Item]) -> RaterCheck:
-    brake, raters = make_brake(study, who), list[BudgetedRater]()
-    async with AsyncExitStack() as stack:
-        for open_rater in filter(None, (who.open, who.open_reversed)):
-            rater = await stack.enter_async_context(open_rater())
-            raters.append(BudgetedRater(rater, who.name, brake))
-        report = await measure_attacks(
-            raters[0],
-            items,
-            load_study_rubric(study),
-            reordered=raters[1] if len(raters) > 1 else None,
-            at_once=study.plan.run.concurrency,
-        )
-    stopped = any(each.left for each in raters)
+async def _check(study: Study, who: PlannedRater, items: list[Item], store: Store) -> RaterCheck:
+    brake, raters, report = make_brake(study, who, store), list[BudgetedRater](), None
+    before = store.total_cost()
+    with suppress(LimitReached):
+        async with AsyncExitStack() as stack:
+            for open_rater in filter(None, (who.open, who.open_reversed)):
+                rater = BudgetedRater(who.name, brake, store)
+                rater.rater = await stack.enter_async_context(open_rater(brake, store))
+                raters.append(rater)
+            report = await measure_attacks(
+                raters[0],
+                raters[0].order(items),
+                load_study_rubric(study),
+                reordered=raters[1] if len(raters) > 1 else None,
+                at_once=study.plan.run.concurrency,
+            )
+    stopped = report is None or any(each.left for each in raters)
     return RaterCheck(
         rater=who.name,
         identity=who.key,
         at=now(),
         items=tuple(item.id for item in items),
-        cost=sum(each.cost for each in raters),
+        cost=store.total_cost() - before,
         report=None if stopped else report,
         stopped=f"the check was stopped: {brake.reason}" if stopped else None,
     )

@@ -20,7 +20,6 @@ from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.parts import Part
 from chimeralab.core.records import Record
 from chimeralab.core.text import redact
-from chimeralab.models.seam import Model, ModelFailure, Reply, Request
 from chimeralab.rating.audit import RaterIdentity
 from chimeralab.rating.gate import HUMAN
 from chimeralab.rating.model_rater import LlmRater, prompt_hash
@@ -29,9 +28,10 @@ from chimeralab.rating.packets import (
     PacketRatings,
     export_packet,
     import_packet,
+    lay_out_packet,
     read_sheet,
 )
-from chimeralab.rating.plan import RATERS, RatersTable, check_rater_name
+from chimeralab.rating.plan import RATERS, RatersTable, check_rater_name, load_study_rubric
 from chimeralab.rating.ratings import (
     Attempt,
     Item,
@@ -39,17 +39,21 @@ from chimeralab.rating.ratings import (
     Rater,
     RaterFacts,
     Rating,
+    Shuffler,
     count_ratings,
     rate_all,
 )
-from chimeralab.rating.rubric import Label, Rubric
+from chimeralab.rating.rubric import KindName, Label, Rubric
 from chimeralab.rating.samples import find_sample, load_items, open_store
-from chimeralab.runner.journal import Brake, Price
-from chimeralab.study.database import transaction
+from chimeralab.runner.journal import Brake, LimitReached
+from chimeralab.study.database import decode, transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest, resolve
-from chimeralab.study.store import RETESTS, Store, now
-from chimeralab.study.subjects import ask_once, open_models
+from chimeralab.study.store import RETESTS, Store, draw_secret, now
+from chimeralab.study.subjects import MeteredModel, RevisionLog, ask_once, open_models
+
+# Opens a rater under the limits of the plan; what a model answers is charged to the store.
+OpenRater = Callable[[Brake, Store], AbstractAsyncContextManager[Rater]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +67,8 @@ class PlannedRater:
 
     about: RaterFacts
     identity: Mapping[str, Any]
-    open: Callable[[], AbstractAsyncContextManager[Rater]] | None = None
-    open_reversed: Callable[[], AbstractAsyncContextManager[Rater]] | None = None
+    open: OpenRater | None = None
+    open_reversed: OpenRater | None = None
 
     @property
     def name(self) -> str:
@@ -85,24 +89,19 @@ class PlannedRater:
 
 
 UNKNOWN = dict.fromkeys(
-    ("name", "rubric_sha256", "version", "model", "weights", "settings", "prompt_sha256")
+    (
+        *("name", "rubric_sha256", "first_turn"),
+        *("version", "model", "weights", "settings", "prompt_sha256"),
+    )
 )
-
-
-def load_study_rubric(study: Study) -> Rubric:
-    """Load the rubric of the plan and check that it has not changed since the plan was read."""
-    table = study.plan.extras["rubric"]
-    rubric: Rubric = table.load(study.path)
-    if rubric.sha256 != table.sha256:
-        raise InputError(f"the rubric of {study.path} changed in the meantime; start again")
-    return rubric
 
 
 def find_rater(study: Study, name: str) -> PlannedRater:
     raters: RatersTable = study.plan.extras["raters"]
     check_rater_name(name, raters, study.plan.models)
     rubric = load_study_rubric(study)
-    known = {**UNKNOWN, "name": name, "rubric_sha256": rubric.sha256}
+    rules = {"rubric_sha256": rubric.sha256, "first_turn": rubric.first_turn}
+    known = {**UNKNOWN, "name": name, **rules}
     if name in RATERS:
         by_us = f"chimera-lab {version.__version__}"
         return _plan_program_rater(RATERS[name], {**known, "version": by_us}, rubric)
@@ -120,7 +119,7 @@ def find_rater(study: Study, name: str) -> PlannedRater:
 
 def _plan_program_rater(part: Any, identity: Mapping[str, Any], rubric: Rubric) -> PlannedRater:
     @asynccontextmanager
-    async def open_rater() -> AsyncIterator[Rater]:
+    async def open_rater(brake: Brake, store: Store) -> AsyncIterator[Rater]:
         yield part.open(rubric)
 
     return PlannedRater(getattr(part, "about", RaterFacts()), identity, open_rater)
@@ -141,34 +140,17 @@ def _plan_model_rater(study: Study, known: Mapping[str, Any], rubric: Rubric) ->
     }
 
     @asynccontextmanager
-    async def open_rater(first_label: Label = 1) -> AsyncIterator[Rater]:
+    async def open_rater(
+        brake: Brake, store: Store, first_label: Label = 1
+    ) -> AsyncIterator[Rater]:
         async with open_models(replace(study.plan, models={name: subject}), study.path) as models:
-            await ask_once(models)
-            yield LlmRater(name, PricedModel(models[name], price), rubric, raters, first_label)
+            model = MeteredModel(name, models[name], price, brake, store)
+            for answer in await ask_once({name: model}):
+                RevisionLog(study.plan, store).add(name, answer.told)
+            yield LlmRater(name, model, rubric, raters, first_label)
 
-    return PlannedRater(
-        RaterFacts("model", paid, remote), identity, open_rater, partial(open_rater, 0)
-    )
-
-
-class PricedModel:
-    """A model whose replies have a cost: their own, or one by the price in the plan."""
-
-    def __init__(self, model: Model, price: Price | None) -> None:
-        self.model = model
-        self.price = price
-
-    async def reply(self, request: Request) -> Reply:
-        try:
-            reply = await self.model.reply(request)
-        except ModelFailure as failure:
-            if failure.billed and failure.billed.cost is None and self.price:
-                cost = self.price.of_failure(request, failure.billed)
-                failure.billed = replace(failure.billed, cost=cost)
-            raise
-        if reply.cost is not None or self.price is None:
-            return reply
-        return replace(reply, cost=self.price.of(reply.prompt_tokens, reply.completion_tokens))
+    facts = RaterFacts("model", paid, remote)
+    return PlannedRater(facts, identity, open_rater, partial(open_rater, first_label=0))
 
 
 def load_rated_ids(who: PlannedRater, db: sqlite3.Connection) -> set[str]:
@@ -196,7 +178,12 @@ def insert_ratings(
     db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", values)
 
 
-LISTS = ("turns", "kinds", "noted", "attempts")
+LISTS = {
+    "turns": tuple[int, ...],
+    "kinds": tuple[KindName, ...],
+    "noted": tuple[NotedPattern, ...],
+    "attempts": tuple[Attempt, ...],
+}
 
 
 def list_raters(study: Study) -> tuple[str, ...]:
@@ -212,21 +199,18 @@ def load_ratings(study: Study, name: str) -> dict[str, Rating]:
         "SELECT r.* FROM ratings r JOIN trajectories ON id = trajectory "
         "WHERE rater = ? ORDER BY position"
     )
-    key, given = find_rater(study, name).key, {}
+    rater, given = find_rater(study, name), {}
     with study.archive() as archive:
-        for row in archive.rows(query, key):
-            values = {name: json.loads(row[name]) for name in LISTS}
+        for row in archive.rows(query, rater.key):
             given[row["trajectory"]] = Rating(
                 item=row["trajectory"],
                 rater=name,
                 label=row["label"],
                 reason=row["reason"],
-                turns=tuple(values["turns"]),
                 step=row["step"],
-                kinds=tuple(values["kinds"]),
-                noted=tuple(NotedPattern(n["pattern"], tuple(n["turns"])) for n in values["noted"]),
                 rubric=study.plan.extras["rubric"].version,
-                attempts=tuple(Attempt(**each) for each in values["attempts"]),
+                first_turn=rater.identity["first_turn"],
+                **{name: decode(kind, "ratings", row, name) for name, kind in LISTS.items()},
             )
     return given
 
@@ -256,27 +240,37 @@ class BudgetedRater:
     Items without an answer are left for later, and so are all items once a limit is reached.
     """
 
+    rater: Rater
+
     def __init__(
         self,
-        rater: Rater,
         name: str,
         brake: Brake,
+        store: Store,
         keep: Callable[[Item, Rating], None] = lambda item, rating: None,
     ) -> None:
-        self.rater = rater
         self.name = name
         self.brake = brake
+        self.store = store
         self.keep = keep
-        self.cost = 0.0
+        self.shuffler = Shuffler(store.secret, f"blinding of {name}")
         self.unanswered = 0
         self.left = 0
 
+    def order(self, items: Iterable[Item]) -> list[Item]:
+        """Shuffle items: models and programs are blind to conditions, too."""
+        known = {item.id: item for item in items}
+        return [known[name] for name in self.shuffler.order(known)]
+
     async def rate(self, item: Item) -> Rating:
-        if self.brake.reason is not None:
-            self.left += 1
-            return Rating(item.id, self.name, None, self.brake.reason)
         try:
-            given = await self.rater.rate(item)
+            if self.brake.reason is not None:
+                raise LimitReached(self.brake.reason)
+            # The name of a conversation reveals its condition, and so would the order of a plan.
+            given = await self.rater.rate(replace(item, id=self.shuffler.hash(item.id)[:12]))
+        except LimitReached as reason:
+            self.left += 1
+            return Rating(item.id, self.name, None, str(reason))
         except ChimeraError:
             raise
         except Exception as error:  # from the code of a custom rater
@@ -287,10 +281,11 @@ class BudgetedRater:
                 f"{self.name} must return a Rating of '{item.id}' with the label 0, 1 or None"
             )
         rating = replace(given, item=item.id, rater=self.name)
-        for each in rating.attempts:
+        # The model of a plan has charged each of its answers already.
+        for each in () if isinstance(self.rater, LlmRater) else rating.attempts:
             if each.outcome != "failed" or each.cost is not None:
                 self.brake.spend(each.cost)
-                self.cost += each.cost or 0.0
+                self.store.charge(self.name, "rating", each.cost or 0.0)
         if rating.attempts and all(
             each.outcome == "failed" and not each.detail.startswith(PERMANENT_FAILURES)
             for each in rating.attempts
@@ -342,15 +337,14 @@ def rate_study(
     )
 
 
-def make_brake(study: Study, who: PlannedRater) -> Brake:
+def make_brake(study: Study, who: PlannedRater, store: Store) -> Brake:
     """Make a brake for the limits of the plan.
 
     The cost of a study includes that of its raters; its limit does not stop a rater that is free.
     """
     run = study.plan.run
     max_cost = run.max_cost if who.about.costs_money else None
-    with closing(Store(study.store_path)) as store:
-        return Brake(max_cost=max_cost, max_hours=run.max_hours, spent=store.total_cost())
+    return Brake(max_cost=max_cost, max_hours=run.max_hours, spent=store.total_cost())
 
 
 async def _rate(
@@ -360,11 +354,14 @@ async def _rate(
     keep: Callable[[Item, Rating], None],
 ) -> BudgetedRater:
     assert who.open is not None
-    brake = make_brake(study, who)
-    async with who.open() as rater:
-        budgeted = BudgetedRater(rater, who.name, brake, keep)
-        await rate_all(budgeted, items, study.plan.run.concurrency)
-    return budgeted
+    with closing(Store(study.store_path)) as store:
+        rater = BudgetedRater(who.name, make_brake(study, who, store), store, keep)
+        try:
+            async with who.open(rater.brake, store) as rater.rater:
+                await rate_all(rater, rater.order(items), study.plan.run.concurrency)
+        except LimitReached:  # before the first item
+            rater.left = len(items)
+    return rater
 
 
 def identifying_names(study: Study) -> tuple[str, ...]:
@@ -386,11 +383,23 @@ def export_study_packet(
         known, names = load_items(study), identifying_names(study)
         wanted = find_sample(study, only).ids if only else tuple(known)
         items = [known[name] for name in wanted]
-        key = export_packet(folder, items, load_study_rubric(study), seed=seed, masked=names)
-        with transaction(db, study.store_path):
-            row = (key.packet, json.dumps(key.as_dict()), now())
-            db.execute("INSERT OR REPLACE INTO packets VALUES (?, ?, ?)", row)
-    return key
+
+        def keep(key: PacketKey) -> None:
+            with transaction(db, study.store_path):
+                row = (key.packet, json.dumps(key.as_dict()), now())
+                db.execute("INSERT OR REPLACE INTO packets VALUES (?, ?, ?)", row)
+
+        shuffler, rubric = Shuffler(draw_secret(db), f"packet {seed}"), load_study_rubric(study)
+        return export_packet(folder, lay_out_packet(items, rubric, shuffler, names), rubric, keep)
+
+
+def load_packet_key(study: Study, name: str) -> PacketKey | None:
+    """Load the key of a packet; None if there is none of this name."""
+    with study.archive() as archive:
+        for row in archive.rows("SELECT * FROM packets WHERE name = ?", name):
+            key: PacketKey = decode(PacketKey, "packets", row, "packet")
+            return key
+    return None
 
 
 def import_study_packet(study: Study, sheet: Path, rater: str) -> PacketRatings:
@@ -406,10 +415,10 @@ def import_study_packet(study: Study, sheet: Path, rater: str) -> PacketRatings:
         raise InputError(f"{sheet} has no rows; it should be the filled-in sheet of a packet")
     name = rows[0].sheet.rpartition("-")[0]
     with open_store(study) as db:
-        row = db.execute("SELECT packet FROM packets WHERE name = ?", [name]).fetchone()
-        if row is None:
+        key = load_packet_key(study, name)
+        if key is None:
             raise InputError(f"{sheet}: packet '{name}' was not exported from {study.path}")
-        items, key = load_items(study), PacketKey.of(json.loads(row[0]))
+        items = load_items(study)
         ratings, repeated = import_packet(sheet, key, items, load_study_rubric(study), rater)
         already = load_rated_ids(who, db) & {rating.item for rating in ratings}
         if already:

@@ -1,15 +1,16 @@
 """Items, ratings, and the protocol of a rater."""
 
 import hashlib
+import hmac
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol, get_args
 
 from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record, Trajectory
 from chimeralab.detection.seam import list_judged_turns
-from chimeralab.rating.rubric import KindName, Label, Rubric, StepName
+from chimeralab.rating.rubric import FirstTurn, KindName, Label, Rubric, StepName
 
 RaterKind = Literal["program", "model", "person"]
 Outcome = Literal["clean", "repaired", "unreadable", "failed"]
@@ -52,7 +53,8 @@ class Attempt(Record):
 class Rating(Record):
     """A rater's label of an item, or None with the `reason` why there is none.
 
-    `step` and `turns`, counted from 1, decided the label; `kinds` are all kinds of loop found.
+    `step` and `turns`, counted from 1, decided the label; `kinds` are all kinds of loop found. The
+    `reason` names turns as the rubric labels them, the first one as `first_turn`.
     """
 
     item: str
@@ -64,6 +66,7 @@ class Rating(Record):
     kinds: tuple[KindName, ...] = ()
     noted: tuple[NotedPattern, ...] = ()
     rubric: str = ""
+    first_turn: FirstTurn = "1"
     attempts: tuple[Attempt, ...] = ()
 
 
@@ -83,6 +86,27 @@ class RaterFacts(Record):
             "is given a packet": self.needs_packet,
         }
         return ", ".join([f"a {self.kind}", *(text for text, applies in needs.items() if applies)])
+
+
+class Shuffler(NamedTuple):
+    """Random orders and names that only the holder of the secret can repeat or predict.
+
+    Each purpose has its own; the order in which names are given does not matter.
+
+    >>> Shuffler("secret", "packet 1").order("abc") == Shuffler("secret", "packet 1").order("cab")
+    True
+    """
+
+    secret: str
+    purpose: str
+
+    def hash(self, *what: str) -> str:
+        """HMAC-SHA256 of the purpose and some words."""
+        text = json.dumps([self.purpose, *what]).encode("ascii")
+        return hmac.digest(self.secret.encode(), text, "sha256").hex()
+
+    def order(self, names: Iterable[str]) -> list[str]:
+        return sorted(names, key=self.hash)
 
 
 class Rater(Protocol):

@@ -1,6 +1,7 @@
 """The rules rater: a deterministic implementation of the rubric's decision steps."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from chimeralab.rating.loops import (
     alternations,
@@ -44,8 +45,9 @@ def rate_by_rules(item: Item, rubric: Rubric) -> Rating:
     """Take the steps in order; the first that finds a stretch decides."""
     parsed = {text: normalize(text) for text in dict.fromkeys(item.texts)}
     texts = [parsed[text] for text in item.texts]
+    versions: dict[str, Any] = {"rubric": rubric.version, "first_turn": rubric.first_turn}
     if not texts:
-        return Rating(item.id, NAME, None, "There is no turn to rate.", rubric=rubric.version)
+        return Rating(item.id, NAME, None, "There is no turn to rate.", **versions)
     found = [step for step in find_stretches(texts, rubric) if step[2]]
     if found:
         step, _, (span, *_) = found[0]
@@ -53,14 +55,14 @@ def rate_by_rules(item: Item, rubric: Rubric) -> Rating:
             item=item.id,
             rater=NAME,
             label=1,
-            reason=f"Turns {span[0]} to {span[-1]} {REASONS[step]}, {len(span)} in a row.",
+            reason=f"{_place(span, rubric, 'Turns')} {REASONS[step]}, {len(span)} in a row.",
             turns=tuple(span),
             step=step,
             kinds=tuple(kind for _, kind, _ in found),
-            rubric=rubric.version,
+            **versions,
         )
     alternating = alternations(texts)
-    closest, why = _closest(texts, alternating)
+    closest, why = _closest(texts, alternating, rubric)
     return Rating(
         item=item.id,
         rater=NAME,
@@ -69,7 +71,7 @@ def rate_by_rules(item: Item, rubric: Rubric) -> Rating:
         turns=tuple(closest),
         step="default",
         noted=tuple(NotedPattern("alternation", tuple(span)) for span in alternating),
-        rubric=rubric.version,
+        **versions,
     )
 
 
@@ -88,15 +90,24 @@ def find_stretches(
     ]
 
 
-def _closest(texts: Sequence[Wording], alternating: Sequence[range]) -> tuple[range, str]:
+def _closest(
+    texts: Sequence[Wording], alternating: Sequence[range], rubric: Rubric
+) -> tuple[range, str]:
     """Find the stretch that comes closest to a loop, and say why it is not one."""
     if alternating:
         longest = max(alternating, key=len)
-        place = f"turns {longest[0]} to {longest[-1]} alternate between two different texts"
+        place = f"{_place(longest, rubric)} alternate between two different texts"
         return longest, f"No three adjacent turns are the same: {place}."
     longest = max((*verbatim_stretches(texts), *template_stretches(texts)), key=len)
     if len(longest) > 1:
-        which = f"turns {longest[0]} and {longest[-1]}"
-        return longest, f"Only {which} are alike: two in a row."
+        return longest, f"Only {_place(longest, rubric, joint='and')} are alike: two in a row."
     everything = range(1, len(texts) + 1)
-    return everything, f"No two adjacent turns among 1 to {len(texts)} are the same."
+    place = _place(everything, rubric, "")
+    return everything, f"No two adjacent turns among {place} are the same."
+
+
+def _place(span: range, rubric: Rubric, noun: str = "turns", joint: str = "to") -> str:
+    """Name a stretch as the rubric labels its turns: "turns 3 to 5" or "T2 to T4"."""
+    first, last = (rubric.label_turns([turn]) for turn in (span[0], span[-1]))
+    noun = f"{noun} " if noun and first.isdigit() else ""
+    return f"{noun}{first} {joint} {last}" if len(span) > 1 else f"{noun}{first}"

@@ -8,17 +8,15 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import validate
 from chimeralab.core.records import Record
-from chimeralab.detection.verdict import from_json
 from chimeralab.rating.gate import Gate, SampledBy
-from chimeralab.rating.ratings import Item, make_item
+from chimeralab.rating.ratings import Item, Shuffler, make_item
 from chimeralab.rating.validity import verdict_of
-from chimeralab.study.database import open_to_write, transaction
+from chimeralab.study.database import name_cell, open_to_write, transaction
 from chimeralab.study.folder import Study
-from chimeralab.study.store import now
+from chimeralab.study.store import draw_secret, now
 from chimeralab.study.verdicts import load_detections
 
 Method = Literal["proportional", "balanced"]
@@ -60,8 +58,8 @@ class Sample(Record):
 
     items: tuple[tuple[str, str], ...]
     method: Method
-    seed: int
     population: Mapping[str, int]
+    seed: int = 0
     name: str = ""
     kind: Purpose = "calibration"
     size: int | None = None
@@ -112,17 +110,16 @@ class Sample(Record):
 def draw_sample(
     strata: Mapping[str, str],
     size: int,
+    shuffler: Shuffler,
     *,
-    seed: int,
     method: Method = "proportional",
     without: Collection[str] = (),
 ) -> Sample:
     """Draw a stratified sample: proportional, or balanced with equally many from each stratum.
 
     `strata` maps items to a condition or the detector's verdict; its order does not matter.
-
     >>> conditions = {f"run-{n}": "AB"[n % 2] for n in range(10)}
-    >>> [stratum for _, stratum in draw_sample(conditions, 4, seed=1).items]
+    >>> [stratum for _, stratum in draw_sample(conditions, 4, Shuffler("secret", "")).items]
     ['A', 'A', 'B', 'B']
     """
     members: dict[str, list[str]] = {}
@@ -137,13 +134,12 @@ def draw_sample(
         if method == "proportional"
         else _allocate_equally(population, size)
     )
-    rng = np.random.default_rng(seed)
     items = tuple(
         (item, name)
         for name in population
-        for item in sorted(rng.choice(members[name], sizes[name], replace=False).tolist())
+        for item in sorted(shuffler.order(members[name])[: sizes[name]])
     )
-    return Sample(items, method, seed, population)
+    return Sample(items, method, population)
 
 
 def _allocate_proportionally(population: Mapping[str, int], size: int) -> dict[str, int]:
@@ -177,11 +173,14 @@ def load_samples(study: Study) -> list[Sample]:
         rows = list(archive.rows("SELECT * FROM samples ORDER BY drawn, name"))
     found = []
     for row in rows:
-        values = json.loads(row["sample"]) | json.loads(row["drawn_by"])
-        values["items"] = tuple((item["id"], item["stratum"]) for item in values["items"])
-        values |= {name: row[name] for name in ("name", "used", "labels_sha256")}
-        passed = None if row["passed"] is None else bool(row["passed"])
-        found.append(Sample(**values, passed=passed))
+        with name_cell("samples", row, "sample"):
+            values = json.loads(row["sample"]) | json.loads(row["drawn_by"])
+            values["items"] = tuple((item["id"], item["stratum"]) for item in values["items"])
+            values |= {name: row[name] for name in ("name", "used", "labels_sha256")}
+            passed = None if row["passed"] is None else bool(row["passed"])
+            sample = validate(Sample, {**values, "passed": passed})
+            _ = sample.weights  # each item has a stratum of the population
+        found.append(sample)
     return found
 
 
@@ -198,8 +197,8 @@ def draw(
 ) -> Sample:
     """Draw from the items outside earlier samples; the same request returns the same sample."""
     study.check_lock()
-    with open_store(study):
-        earlier = load_samples(study)
+    with open_store(study) as db:
+        earlier, secret = load_samples(study), draw_secret(db)
     request = {"kind": kind, "size": size, "seed": seed, "by": by}
     same = next(
         (sample for sample in earlier if sample.request == request and not sample.used), None
@@ -209,7 +208,7 @@ def draw(
     if kind == "gate":
         _check_gate_sample(study, request, [each for each in earlier if each.kind == "gate"])
     taken = {item for sample in earlier for item in sample.ids}
-    strata = _strata(study, by)
+    strata = load_strata(study, by)
     left = len(set(strata) - taken)
     if not left:
         raise InputError(
@@ -217,14 +216,16 @@ def draw(
             "in samples already"
         )
     method: Method = "balanced" if by == "verdict" else "proportional"
-    drawn = draw_sample(strata, size or left, seed=seed, method=method, without=taken)
+    shuffler = Shuffler(secret, f"sample {seed}")
+    drawn = draw_sample(strata, size or left, shuffler, method=method, without=taken)
     name = f"{kind}-{1 + sum(sample.kind == kind for sample in earlier)}"
+    drawn = replace(drawn, name=name, kind=kind, size=size, seed=seed, by=by)
     row = (name, kind, json.dumps(drawn.content), json.dumps(request), now())
     with open_store(study) as db, transaction(db, study.store_path):
         db.execute(
             "INSERT INTO samples (name, kind, sample, drawn_by, drawn) VALUES (?, ?, ?, ?, ?)", row
         )
-    return replace(drawn, name=name, kind=kind, size=size, by=by)
+    return drawn
 
 
 def mark_used(study: Study, sample: Sample, labels_sha256: str, *, passed: bool) -> None:
@@ -263,12 +264,13 @@ def _check_gate_sample(study: Study, request: Mapping[str, Any], earlier: Sequen
         )
 
 
-def _strata(study: Study, by: SampledBy) -> Mapping[str, str]:
+def load_strata(study: Study, by: SampledBy) -> Mapping[str, str]:
+    """Load the stratum of each finished conversation: its condition, or the detector's verdict."""
     known = load_items(study)
     if by == "condition":
         conditions, _ = load_groups(study)
         return {name: conditions[name] for name in known}
-    verdicts = {row["id"]: verdict_of(from_json(row)) for row in load_detections(study)}
+    verdicts = {each.id: verdict_of(each) for each in load_detections(study)}
     if known.keys() - verdicts.keys():
         raise InputError("some conversations have no verdict yet; run `chimera detect` first")
     return {name: f"verdict {verdicts[name]}" for name in known if verdicts[name] is not None}

@@ -1,6 +1,7 @@
 """Audit of a study: agreement of its raters, its gate, and the validity of the detector."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,6 @@ from chimeralab.core.files import write_text
 from chimeralab.core.numbers import percent, plural
 from chimeralab.core.parts import format_value
 from chimeralab.core.schema import json_text
-from chimeralab.detection.verdict import from_json
 from chimeralab.rating.audit import (
     JSON,
     MARKDOWN,
@@ -26,17 +26,21 @@ from chimeralab.rating.audit import (
 )
 from chimeralab.rating.gate import FORBIDDEN, HUMAN, NO_AUDIT, ClaimScope, Gate
 from chimeralab.rating.labels import LabelTable, from_ratings, write_targets
+from chimeralab.rating.packets import DUPLICATES, PacketKey, lay_out_packet
+from chimeralab.rating.plan import load_study_rubric
 from chimeralab.rating.rater_checks import load_retest
-from chimeralab.rating.raters import find_rater, list_raters, load_ratings, load_study_rubric
-from chimeralab.rating.ratings import Item, Rating
+from chimeralab.rating.raters import find_rater, list_raters, load_ratings
+from chimeralab.rating.ratings import Item, Rating, Shuffler
 from chimeralab.rating.rubric import Label
 from chimeralab.rating.samples import (
     Sample,
     draw,
+    draw_sample,
     find_sample,
     load_groups,
     load_items,
     load_samples,
+    load_strata,
     mark_used,
 )
 from chimeralab.rating.validity import (
@@ -47,9 +51,12 @@ from chimeralab.rating.validity import (
     validity_json,
 )
 from chimeralab.stats.intervals import wilson
+from chimeralab.study.database import decode
 from chimeralab.study.export import find_sealed_items, load_adjudications
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest
+from chimeralab.study.steps import record_step
+from chimeralab.study.store import SECRET, Archive
 from chimeralab.study.verdicts import CheckResult, Finding, load_detections, nearly_equal
 
 FOLDER, VALIDITY = "audit", "validity.json"
@@ -61,7 +68,8 @@ RatingsByRater = Mapping[str, Mapping[str, Rating]]
 class Reliability(NamedTuple):
     """A decided gate, computed from the stored labels: what may be claimed, and the figures.
 
-    `retests` has the number of items that a rater labelled twice, and how many got the same label.
+    `retests` has the number of items that a rater labelled twice, and how many got the same label;
+    `limits` say why the gate can't decide, if it can't.
     """
 
     scope: ClaimScope
@@ -70,6 +78,7 @@ class Reliability(NamedTuple):
     raters: Sequence[RaterIdentity] = ()
     against: AgainstRaters = MappingProxyType({})
     retests: Mapping[str, tuple[int, int]] = MappingProxyType({})
+    limits: Sequence[str] = ()
 
     @property
     def retest_in_words(self) -> str:
@@ -114,17 +123,20 @@ def _decide(study: Study, gate: Gate, known: Mapping[str, Item]) -> Audit:
     """Decide the gate of the plan; the same labels give the same verdict again."""
     rubric = load_study_rubric(study)
     if rubric.state != "locked":
-        raise InputError(f"the rubric is {rubric.state}; a gate needs a locked one")
+        raise InputError(
+            f"the rubric is {rubric.state}; a gate needs a locked one: run `chimera calibrate`"
+        )
     sample = _gate_sample(study, gate, known)
     found, given = _judge(study, gate, sample, known)
     if sample.used is None:
         mark_used(study, sample, _labels_hash(given), passed=found.gate.passed)
     folder = study.path / FOLDER
     raters = [find_rater(study, name).identity_record for name in gate.raters]
-    _archive_earlier_record(folder, found)
-    write_record(folder, found, rubric, raters)
     rows = ", ".join(map(json_text, validity_json(found.against)))
-    write_text(folder / VALIDITY, f"[{rows}]\n")
+    with record_step(study, "audit"):
+        _archive_earlier_record(folder, found)
+        write_record(folder, found, rubric, raters)
+        write_text(folder / VALIDITY, f"[{rows}]\n")
     return replace(found, record=str(folder))
 
 
@@ -154,7 +166,7 @@ def _judge(
     against = _validate(study, table, given, known)
     outcome = replace(found.gate, population=str(sample))
     if gate.validity is not None:
-        validated, reason = judge_validity(gate.validity, gate.rule, against)
+        validated, reason = judge_validity(gate.validity, against)
         outcome = replace(outcome, validated=validated, validity_reason=reason)
     return replace(found, gate=outcome, sample=sample.name, against=against), given
 
@@ -183,6 +195,7 @@ def load_reliability(study: Study) -> Reliability | None:
         raters=[each.identity_record for each in planned],
         against=found.against,
         retests={each.name: again for each in planned if (again := load_retest(study, each))},
+        limits=found.gate.limits,
     )
 
 
@@ -285,7 +298,7 @@ def _validate(
     study: Study, table: LabelTable, given: RatingsByRater, known: Mapping[str, Item]
 ) -> AgainstRaters:
     """Compare the stored verdicts with each rater's labels on the same conversations."""
-    detections = [from_json(row) for row in load_detections(study)]
+    detections = list(load_detections(study))
     unjudged = set(table.items) - {each.id for each in detections}
     compared: dict[str, Validity | str] = {}
     for name, ratings in given.items():
@@ -329,6 +342,7 @@ def recompute_gate(study: Study) -> CheckResult:
                 f"it says {' and '.join(map(format_value, recorded))}, but its labels disagree"
             )
             findings.append(Finding(place, problem))
+        figures = _drop_added(figures, record["audit"])
         wrong = [
             name
             for name, value in figures.items()
@@ -346,6 +360,23 @@ def recompute_gate(study: Study) -> CheckResult:
     return CheckResult(tuple(findings), ("the gate, decided again on the stored labels",))
 
 
+# Figures that records of earlier versions lack.
+ADDED = (
+    "ac1_ci", "ac1_n", "alpha_n", "at_lower_bound", "fleiss_n", "interval", "items", "limits",
+)  # fmt: skip
+
+
+def _drop_added(figures: Any, record: Any) -> Any:
+    """Leave out the figures that were added after the record was written."""
+    if isinstance(figures, dict) and isinstance(record, dict):
+        return {
+            name: _drop_added(value, record.get(name))
+            for name, value in figures.items()
+            if name in record or name not in ADDED
+        }
+    return figures
+
+
 def _check_orphan_record(study: Study, gate: Gate) -> CheckResult:
     """Check a record without a decided gate: forged if the plan has a gate, else not ours."""
     for place in (f"{FOLDER}/{JSON}", JSON):
@@ -356,6 +387,55 @@ def _check_orphan_record(study: Study, gate: Gate) -> CheckResult:
             return CheckResult((Finding(place, problem),))
         return CheckResult(unchecked=(f"{place}, made from ratings outside this study",))
     return CheckResult()
+
+
+def recompute_draws(study: Study, archive: Archive) -> CheckResult:
+    """Draw every sample and packet again with the secret of the study, and compare.
+
+    A bundle withholds the secret together with the labels of an undecided gate.
+    """
+    packets = list(archive.rows("SELECT name, packet FROM packets ORDER BY made, name"))
+    if not packets and not archive.value("SELECT count(*) FROM samples"):
+        return CheckResult()
+    samples = load_samples(study)
+    secret = archive.value("SELECT value FROM study WHERE key = ?", SECRET)
+    if secret is None:
+        return CheckResult(unchecked=("samples and packets, whose secret is not revealed yet",))
+    found = CheckResult(checked=("samples and packets, drawn again with their secret",))
+    ended = {row["id"]: row["ended"] for row in archive.talks()}
+    taken: set[str] = set()
+    for each in samples:
+        drawn = archive.value("SELECT drawn FROM samples WHERE name = ?", each.name)
+        try:
+            known = load_strata(study, each.by)
+        except InputError:  # verdicts are gone, which is reported elsewhere
+            known = {}
+        strata = {
+            item: stratum
+            for item, stratum in known.items()
+            if item not in taken and ended[item] <= drawn
+        }
+        taken.update(each.ids)
+        if Counter(strata.values()) != each.population:
+            found.unchecked += (f"{each.name}: what it was drawn from has changed since",)
+            continue
+        shuffler = Shuffler(secret, f"sample {each.seed}")
+        if draw_sample(strata, len(each.ids), shuffler, method=each.method).items != each.items:
+            found.findings += (Finding(each.name, "its seed and secret draw another sample"),)
+    items, rubric = load_items(study), load_study_rubric(study)
+    for row in packets:
+        try:
+            key: PacketKey = decode(PacketKey, "packets", row, "packet")
+            shown = [items[name] for name in {entry.item for entry in key.entries}]
+            share = DUPLICATES if any(entry.duplicate for entry in key.entries) else 0.0
+            shuffler = Shuffler(secret, key.purpose)
+            same = lay_out_packet(shown, rubric, shuffler, key.masked, share)[1].entries
+        except (InputError, KeyError):
+            same = None
+        if same is None or same != key.entries:
+            problem = "it is not the packet that the secret of the study draws"
+            found.findings += (Finding(f"packet {row['name']}", problem),)
+    return found
 
 
 def load_settled_labels(study: Study) -> dict[str, Label]:

@@ -15,7 +15,7 @@ import numpy as np
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import between, number, percent, plural
 from chimeralab.core.records import Detection, Record
-from chimeralab.rating.gate import RuleName, ValidityBar
+from chimeralab.rating.gate import ValidityBar
 from chimeralab.rating.loops import alternations, share_template
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
@@ -98,9 +98,13 @@ def validity(
     return Validity(raters.pop(), diagnosis, tuple(differing))
 
 
-def judge_validity(bar: ValidityBar, rule: RuleName, against: AgainstRaters) -> tuple[bool, str]:
-    """Decide whether the detector reaches the thresholds against every rater, and say why."""
-    failures = []
+def judge_validity(bar: ValidityBar, against: AgainstRaters) -> tuple[bool, str]:
+    """Decide whether the detector reaches the thresholds against every rater, and say why.
+
+    Lower bounds are compared, whatever the rule of the gate. Sensitivity and specificity must both
+    be known: a detector that marks everything has a sensitivity of 1.
+    """
+    failures, reached = [], []
     for rater, compared_with in against.items():
         if isinstance(compared_with, str):
             failures.append(f"against {rater} it is unknown ({compared_with})")
@@ -111,17 +115,20 @@ def judge_validity(bar: ValidityBar, rule: RuleName, against: AgainstRaters) -> 
             "specificity": (found.specificity.value, found.specificity.interval),
             "kappa": (found.agreement.kappa, found.agreement.kappa_ci_score),
         }
-        for name, minimum in bar.as_dict().items():
-            value, interval = figures[name]
-            compared = value if rule == "point" else interval and interval[0]
-            bound = "the lower bound of " if rule == "lower_ci" else ""
-            if compared is None or value is None:
-                failures.append(f"its {name} against {rater} is undefined")
-            elif compared < minimum:
-                failures.append(
-                    f"{bound}its {name} against {rater} is {compared:.2f}, below {minimum:.2f}"
-                )
-    return not failures, "; ".join(failures) or f"it reaches {bar} against every rater"
+        shown = []
+        for name, (value, interval) in figures.items():
+            minimum = bar.as_dict().get(name)
+            if value is None or interval is None:
+                if minimum is not None or name != "kappa":
+                    failures.append(f"its {name} against {rater} is undefined")
+                continue
+            shown.append(f"{name} {number(value, 2)} ({between(interval, 2)})")
+            if minimum is not None and interval[0] < minimum:
+                reaches = f"reaches {minimum:.2f} at the point estimate, not at its lower bound"
+                short = reaches if value >= minimum else f"stays below {minimum:.2f}"
+                failures.append(f"its {shown[-1]} against {rater} {short}")
+        reached.append(f"against {rater}, {', '.join(shown)}")
+    return not failures, "; ".join(failures or reached)
 
 
 def validity_in_words(rater: str, found: Validity | str) -> str:

@@ -34,10 +34,17 @@ NUMBER = re.compile(r"\d+(st|nd|rd|th)?")
 STRETCHED = re.compile(r"(\w)\1{2,}")
 NAME = re.compile(r"(?<=[\w,;] )[A-Z]\w+")
 
-# "No" as an answer: what follows says by itself whether it negates anything.
-ANSWER = re.compile(
-    r"\W*no(\s*[,.;:!]+|\s(?=(i|we|you|he|she|it|they|that|there)\b))", re.IGNORECASE
+# An answer to the turn before, which leaves what follows as it is: "I do not know, but I …". It
+# ends at a mark, at "but", or before the subject of the next clause.
+OPENER = re.compile(
+    rf"""\W*(?:{"|".join(_LISTS["openers"].splitlines()).strip("|")})
+    (?:\s*[,.;:!?]+\s*(?:but\b)? | \s+but\b)
+    | \W*no\s(?=(?:i|we|you|he|she|it|they|that|there)\b)""",
+    re.IGNORECASE | re.VERBOSE,
 )
+# Contractions, and phrases that stand for each other.
+PHRASES = dict(line.split(" = ") for line in _LISTS["phrases"].splitlines() if line)
+PHRASE = re.compile(rf"\b({'|'.join(PHRASES)})\b")
 
 # A longer turn that ends with good wishes is not a farewell.
 MAX_FAREWELL_WORDS = 60
@@ -61,7 +68,7 @@ PARTING = re.compile(
     | (until|till)\s(next|we|then|tomorrow)
     | all\sthe\sbest | best\s(wishes|of\sluck) | warm\sregards | kind\sregards
     | wish(ing)?\syou\s(a|all|the|well|luck|many)
-    | (?<!i\s)(?<!we\s)(?<!you\s)(?<!they\s)(have|enjoy)
+    | (?<!i\s)(?<!we\s)(?<!you\s)(?<!they\s)(?<!not\s)(?<!nt\s)(have|enjoy)
       \s(yourself | (a|an|the|your)\s(\w+\s){{0,4}}({_TIME}))
     | ({_PLEASANT})\s(to\s)?(talk|chat|speak|meet|convers|catch|discuss)\w*
     | (thanks|thank\syou)(\s\w+)?\sfor\s((a|an|the|this|our|your|such)\s)*(\w+\s){{0,3}}({_TALK})
@@ -129,17 +136,20 @@ def normalize(text: str) -> Wording:
     """
     renamed = number_names(text)
     key = verbatim_key(text if renamed is None else spell_operators(text))
-    plain = (key if renamed is None else verbatim_key(renamed)).split()
+    if renamed is None:
+        rest = strip_openers(text)
+        said = key if rest == text else verbatim_key(rest) or key
+        plain = PHRASE.sub(lambda found: PHRASES[found[1]], said).split()
+    else:
+        plain = verbatim_key(renamed).split()
     words = [_word(word) for word in plain]
-    if len(words) > 1 and ANSWER.match(text):
-        words[0] = ("yes", False, False)
     return Wording(
         text=text,
         key=key,
         words=tuple(sense for sense, _, _ in words),
         content=frozenset(sense for sense, _, is_content in words if is_content),
         numbers=frozenset(sense for sense, is_number, _ in words if is_number),
-        farewell=is_farewell(key, len(plain)),
+        farewell=is_farewell(key, key.count(" ") + 1),
         code=renamed is not None,
     )
 
@@ -154,6 +164,17 @@ def verbatim_key(text: str) -> str:
     if not plain.isascii():
         plain = OTHER_ALPHABET.sub(_fold_lookalikes, plain)
     return " ".join(plain.casefold().translate(_NORMALIZER).split())
+
+
+def strip_openers(text: str) -> str:
+    """Strip the answers that open a turn.
+
+    >>> strip_openers("No, I do not know, but I like tea."), strip_openers("No, I do not know tea.")
+    (' I like tea.', 'I do not know tea.')
+    """
+    while found := OPENER.match(text):
+        text = text[found.end() :]
+    return text
 
 
 def _fold_lookalikes(word: re.Match[str]) -> str:

@@ -5,6 +5,7 @@ The files are the page, every figure as SVG and PNG, every table as CSV, and the
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
@@ -35,6 +36,8 @@ from chimeralab.report.page import (
 from chimeralab.report.table import Dash, Table, make_table
 from chimeralab.study import Lock, LockError, Study
 from chimeralab.study.estimates import Estimates
+from chimeralab.study.steps import record_step
+from chimeralab.study.subjects import load_revisions
 from chimeralab.study.verify import Verification
 from chimeralab.version import __version__
 
@@ -100,7 +103,9 @@ def make_page(frame: Frame) -> Report:
     head = [*frame.facts, *_verification_facts(frame.verification)]
     flow = flow_figure(frame.flow, frame.flow_note)
     as_table = details("The same as a table", [flow_table(frame.flow)])
-    versions = [models_table(frame.study), frame.software, TextBlock("revisions_note")]
+    models = models_table(frame.study)
+    revisions = [row["revision"] for row in models.raw if row["revision"]]
+    versions = [models, TextBlock("revisions_note", lines=revisions), frame.software]
     sections = [
         *frame.first,
         Section("asked", "What was asked and locked", [definitions(head), *frame.design]),
@@ -209,8 +214,9 @@ def software_table(study: Study, precisions: Iterable[str | None] = ()) -> Table
 
 
 def models_table(study: Study) -> Table:
-    """List the models of the plan with their declared revisions and the names they reported."""
+    """List the models of the plan with their revisions and the names they reported."""
     with study.archive() as archive:
+        revisions = load_revisions(study.plan, archive)
         answered = {row["model"]: row for row in archive.rows(_ANSWERED)}
     raw: list[dict[str, Any]] = []
     for name, subject in study.plan.models.items():
@@ -221,6 +227,8 @@ def models_table(study: Study) -> Table:
                 "model": name,
                 "is": f"{subject.part.use}: {what}" if what else subject.part.use,
                 "declared_revision": subject.revision,
+                "told_revision": revisions[name].told or None,
+                "revision": revisions[name].sentence or None,
                 "answered_as": found.get("names"),
                 "answers": found.get("n", 0),
             }
@@ -230,13 +238,14 @@ def models_table(study: Study) -> Table:
             row["model"],
             row["is"],
             row["declared_revision"] or Dash("not declared"),
+            row["told_revision"] or Dash("the model does not tell its revision"),
             row["answered_as"] or Dash("the model gives no name"),
             f"{row['answers']:,}",
         ]
         for row in raw
     ]
-    headings = ("name", "is", "declared revision", "answered as", "answers")
-    return make_table("models", headings, rows, raw, words=(0, 1, 2, 3))
+    headings = ("name", "is", "declared revision", "told by the model", "answered as", "answers")
+    return make_table("models", headings, rows, raw, words=(0, 1, 2, 3, 4))
 
 
 _ANSWERED = """
@@ -257,13 +266,19 @@ def write_report(
     """
     estimates = estimates or Estimates(study, renew=True)
     report: Report = study.plan.kind.report(study, on_progress, estimates)
-    folder = folder or study.path / "report"
+    place = folder or study.path / "report"
     # Render every picture before writing the first file, so that a report is written whole.
     pictures = {
-        folder / FIGURES / f"{figure.name}.{suffix}": content
+        place / FIGURES / f"{figure.name}.{suffix}": content
         for figure in report.figures
         for suffix, content in (("svg", str(figure.wide).encode()), ("png", figure.png))
     }
+    with nullcontext() if folder else record_step(study, "report"):
+        files = _write_files(report, pictures, place)
+    return report._replace(files=files)
+
+
+def _write_files(report: Report, pictures: Mapping[Path, bytes], folder: Path) -> tuple[Path, ...]:
     for name in (FIGURES, TABLES):
         make_folder(folder / name)
     sheets = {folder / TABLES / f"{sheet.name}.csv": sheet for sheet in report.tables}
@@ -282,4 +297,4 @@ def write_report(
         for path in (folder / name).iterdir():
             if path.suffix in (".svg", ".png", ".csv") and path not in files:
                 path.unlink()
-    return report._replace(files=files)
+    return files

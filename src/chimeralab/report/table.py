@@ -34,6 +34,8 @@ UNITS: dict[str, Unit] = {
     "at_risk_share": SHARE,
     "incidence": SHARE,
     "restricted_mean": TURNS,
+    "cycle_share": SHARE,
+    "cycle_incidence": SHARE,
 }
 
 

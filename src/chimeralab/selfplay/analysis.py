@@ -161,6 +161,21 @@ class Analysis(Record):
         """The comparisons of every primary estimand."""
         return tuple(_of_role(self.answers, "primary"))
 
+    @property
+    def order_if_seen(self) -> tuple[str, ...]:
+        """The order of the conditions if unseen cycles counted; empty unless it would change."""
+        means = {name: each.mean for name, each in self.conditions.items()}
+        seen = {
+            name: each.mean_if_seen
+            for name, each in self.conditions.items()
+            if each.mean_if_seen is not None
+        }
+        changed = len(seen) == len(means) and any(
+            np.sign(means[a] - means[b]) != np.sign(seen[a] - seen[b])
+            for a, b in combinations(means, 2)
+        )
+        return tuple(sorted(seen, key=lambda name: (-seen[name], name))) if changed else ()
+
     def reorder(self, order: Sequence[str]) -> "Analysis":
         """The same with the conditions in this order."""
         return replace(
@@ -171,10 +186,13 @@ class Analysis(Record):
         )
 
     def rows(self, measure: str) -> list[Effect]:
-        """Every comparison of one measure once, primary ones first."""
+        """Every comparison of one measure once, primary ones first, then secondary ones."""
         found = self.measures[measure]
-        primary = (each for each in self.primary if each.measure == measure)
-        return list(deduplicate_effects(primary, (*found.weighted, *found.pairs)))
+        primary, secondary = (
+            [each for each in _of_role(self.answers, role) if each.measure == measure]
+            for role in ("primary", "secondary")
+        )
+        return list(deduplicate_effects(primary, (*found.weighted, *found.pairs), secondary))
 
 
 def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
@@ -193,12 +211,13 @@ def analyse(runs: Runs, outcomes: Outcomes = EXPLORATORY) -> Analysis:
     order = rank_conditions(runs, rates)
     measures: dict[str, Comparisons] = {
         measure: compare_all(runs, measure, order, outcomes.contrasts, settings)
-        for measure in MEASURES
+        for measure in dict.fromkeys((*MEASURES, *(each.measure for each in outcomes.estimands)))
     }
     if answers and outcomes.family == "role":
         others = [*_of_role(answers, "exploratory")]
         others += [e for each in measures.values() for e in (*each.weighted, *each.pairs)]
-        role = Family(list(deduplicate_effects(_of_role(answers, "primary"), others)))
+        declared = _of_role(answers, "primary"), others, _of_role(answers, "secondary")
+        role = Family(list(deduplicate_effects(*declared)))
         measures = {
             name: replace(
                 each, pairs=role.correct(each.pairs), weighted=role.correct(each.weighted)
@@ -242,6 +261,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         **analysis.as_dict(),
         "contrasts": [each.as_dict() for each in analysis.contrasts],
         "weighted": [each.as_dict() for each in analysis.weighted_contrasts],
+        "order_if_seen": analysis.order_if_seen,
     }
 
 
@@ -256,6 +276,11 @@ def notes(runs: Runs, *, declared: bool) -> Iterator[str]:
         yield (
             f"{shorter} of {len(runs.rows)} runs ended before turn {longest:g}: their shares of "
             "turns are of shorter runs; the restricted mean accounts for that"
+        )
+    if np.isnan(runs.unseen).any():
+        yield (
+            "whether runs have cycles that the rule can't count is unknown: the table has no "
+            "unseen_turns for them"
         )
     for name in runs.conditions:
         rates = (runs.collapsed / runs.turns)[runs.condition == name]

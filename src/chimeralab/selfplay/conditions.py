@@ -27,6 +27,7 @@ from chimeralab.stats.survival import (
 
 ONE_PROMPT = "one seed prompt alone says nothing about others"
 NO_SPREAD = "no variation between prompts"
+UNJUDGED = "the loop detector has not judged every run; analyse the study itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class ConditionSummary(Record):
     ``share_ci`` is a t interval over seed prompts on the log-odds scale, within 0 and 1;
     ``cluster_ci`` is the plain t interval. ``bootstrap_ci`` is a percentile interval and
     ``bootstrap_t_ci`` a studentised one over resampled prompts. ``se_ratio`` is the naive standard
-    error over the clustered one.
+    error over the clustered one. ``unseen_share`` is the share of runs with a cycle that the loop
+    detector sees and the declared rule can't count; ``mean_if_seen`` is the mean if it did.
     """
 
     n: int
@@ -59,6 +61,10 @@ class ConditionSummary(Record):
     km_median: float | None
     rmst: float | None
     rmst_ci: Interval | None
+    unseen_runs: int | None = None
+    unseen_share: float | None = None
+    unseen_ci: Interval | None = None
+    mean_if_seen: float | None = None
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -88,8 +94,26 @@ def summarise(runs: Runs, settings: Settings) -> ConditionSummary:
         "rmst": unknown or "",
         "rmst_ci": unknown or "needs two prompts that differ",
     }
+    numbers |= _unseen(runs, level)
+    reasons |= dict.fromkeys(("unseen_runs", "unseen_share", "unseen_ci", "mean_if_seen"), UNJUDGED)
+    if numbers["unseen_runs"] is not None:
+        reasons["unseen_ci"] = ONE_PROMPT
     missing = {name: reasons[name] for name, value in numbers.items() if value is None}
     return ConditionSummary(**numbers, reasons=missing)
+
+
+def _unseen(runs: Runs, level: float) -> dict[str, Any]:
+    """Estimate how many runs have a cycle that the rule can't count."""
+    if np.isnan(runs.unseen).any():
+        return dict.fromkeys(("unseen_runs", "unseen_share", "unseen_ci", "mean_if_seen"))
+    hits = (runs.unseen > 0).astype(np.float64)
+    found = share(hits, np.ones(len(hits)), SampleDesign(clusters=runs.seed), level)
+    return {
+        "unseen_runs": found.hits,
+        "unseen_share": found.value,
+        "unseen_ci": found.interval,
+        "mean_if_seen": float(((runs.collapsed + runs.unseen) / runs.turns).mean()),
+    }
 
 
 def _shares(runs: Runs, settings: Settings) -> tuple[dict[str, Any], dict[str, str]]:

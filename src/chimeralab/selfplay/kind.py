@@ -12,15 +12,21 @@ from chimeralab.core.parts import PartLoader, read_record
 from chimeralab.core.records import Detection, plain_value
 from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.core.tables import Columns
-from chimeralab.detection.verdict import from_json
 from chimeralab.models.catalogue import MODELS
-from chimeralab.rating.plan import check_raters
-from chimeralab.rating.study_audit import Reliability, load_reliability, recompute_gate, scope_of
+from chimeralab.rating.calibration import recompute_calibrations
+from chimeralab.rating.plan import CALIBRATION, check_raters
+from chimeralab.rating.study_audit import (
+    Reliability,
+    load_reliability,
+    recompute_draws,
+    recompute_gate,
+    scope_of,
+)
 from chimeralab.report.named_numbers import Entry, estimate_entries
 from chimeralab.report.table import UNITS
 from chimeralab.runner import Rules
 from chimeralab.selfplay.analysis import Analysis, analyse
-from chimeralab.selfplay.outcomes import PAIRS, Outcomes, measure_name
+from chimeralab.selfplay.outcomes import MEASURES, PAIRS, Outcomes, measure_name
 from chimeralab.selfplay.plan import (
     EXTRA_TABLES,
     ConditionTable,
@@ -56,6 +62,8 @@ OUTCOME_COLUMNS: Columns = {
     "first_collapse_turn": int,
     "episodes": str,
     "blank_turns": int,
+    "unseen_turns": int,
+    "cycle_turns": int,
     "outcome": str,
 }
 
@@ -132,7 +140,7 @@ class SelfPlay(Kind):
         return calls, prompt_tokens, completion_tokens
 
     def advise(self, plan: Plan) -> Iterator[str]:
-        """Warn about comparisons whose sides differ in more than one factor."""
+        """Warn of sides that differ in more than one factor, and of cycles that can't be seen."""
         outcomes = plan.extras["outcomes"]
         named = {each.name: ContrastSpec(each.by_condition) for each in outcomes.contrasts}
         every = list_pairs(list(plan.conditions))
@@ -161,12 +169,24 @@ class SelfPlay(Kind):
                 f"{', '.join(names)}: the sides differ in {factors}, so a difference between them "
                 "can't be attributed to one of these"
             )
+        lags = plan.detector.settings.needs.lags
+        declared = any(each.measure not in MEASURES for each in outcomes.estimands)
+        for name, condition in plan.conditions.items() if lags and not declared else ():
+            if (many := len(condition.speakers)) > lags:
+                yield (
+                    f"{name}: a cycle of its {many} speakers is longer than the {lags} turns that "
+                    "the rule looks back, which marks none of it; an estimand with measure = "
+                    "'cycle_share' and role = 'secondary' sees it"
+                )
 
     def recompute(self, study: Study, archive: Archive) -> Iterator[CheckResult]:
+        yield recompute_draws(study, archive)
         yield recompute_gate(study)
+        if archive.value("SELECT 1 FROM study WHERE key LIKE ?", f"{CALIBRATION}%"):
+            yield recompute_calibrations(study)
 
     def analyse(self, study: Study, estimates: Estimates) -> Analysis:
-        detections = [from_json(row) for row in load_detections(study)]
+        detections = list(load_detections(study))
         return analyse_runs(study, load_runs(study, detections, study.path.name), estimates)
 
     def name_numbers(
@@ -178,7 +198,7 @@ class SelfPlay(Kind):
     ) -> Iterator[Entry]:
         detections = found.get("detections")
         if detections is None:
-            detections = [from_json(row) for row in load_detections(study)]
+            detections = list(load_detections(study))
         if analysis:
             first = (name for name in study.plan.conditions if name in analysis.conditions)
             order = list(dict.fromkeys([*first, *analysis.conditions]))
@@ -215,9 +235,9 @@ class SelfPlay(Kind):
 
     def outcomes(self, study: Study) -> Iterable[Mapping[str, Any]]:
         """One row per judged conversation, as `chimera analyse` reads it."""
-        for row in load_detections(study):
-            detection = from_json(row)
-            if run := run_from_detection(detection):
+        lags = study.plan.detector.settings.needs.lags
+        for detection in load_detections(study):
+            if run := run_from_detection(detection, lags):
                 rate = detection.collapse_rate
                 yield {"trajectory": detection.id, **run.as_dict(), "collapse_rate": rate}
 
@@ -277,6 +297,9 @@ def selfplay_entries(
         what = f"{measure_name('incidence', words)}, {name}"
         found = (of.incidence, of.incidence_ci)
         yield from estimate_entries(("incidence", name), what, found, percent)
+        what = f"share of runs with a cycle that the declared rule can't count, {name}"
+        unseen = (of.unseen_share, of.unseen_ci)
+        yield from estimate_entries(("unseen", "cycles", name), what, unseen, percent)
     for comparison in analysis.contrasts:
         yield from _of_comparison((), comparison, words)
     for answer in analysis.answers:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -17,14 +17,18 @@ from chimeralab.stats.arrays import Floats
 from chimeralab.stats.effects import Role
 from chimeralab.stats.survival import pseudo_values, restricted_mean
 
-Measure = Literal["share", "at_risk_share", "incidence", "restricted_mean"]
+Measure = Literal[
+    "share", "at_risk_share", "incidence", "restricted_mean", "cycle_share", "cycle_incidence"
+]
 FamilyName = Literal["role", "estimand"]
 FailedTurns = Literal["leave_out", "keep"]
 EmptyTurns = Literal["as_judged", "leave_out"]
 
 PAIRS = "pairs"
 
-MEASURES: tuple[Measure, ...] = get_args(Measure)
+# Measured in every analysis; a plan may declare the others.
+MEASURES: tuple[Measure, ...] = ("share", "at_risk_share", "incidence", "restricted_mean")
+ROTATION = "at its own lags or at one turn per speaker"
 
 
 def measure_name(measure: str, words: ResultWords) -> str:
@@ -38,6 +42,8 @@ def measure_name(measure: str, words: ResultWords) -> str:
         "at_risk_share": f"mean share of {words.turns} among those at risk",
         "incidence": f"share of runs with any {words.event}",
         "restricted_mean": f"mean turns to the first {words.event}",
+        "cycle_share": f"mean share of {words.turns} {ROTATION}",
+        "cycle_incidence": f"share of runs with any {words.event} {ROTATION}",
     }
     return names[measure]
 
@@ -110,6 +116,13 @@ class Estimand(Record):
     population: tuple[str, ...] = ()
     failed_turns: FailedTurns = "leave_out"
     empty_turns: EmptyTurns = "as_judged"
+
+    def __post_init__(self) -> None:
+        if self.role == "primary" and self.measure not in MEASURES:
+            raise InputError(
+                f"measure = {self.measure!r} can't be primary, since it is not what the declared "
+                "detector decides; give it role = 'secondary'"
+            )
 
     def summary(self, words: ResultWords = MARK) -> str:
         """Describe the estimand.
@@ -245,6 +258,10 @@ def settings_for(runs: Runs, outcomes: Outcomes) -> Settings:
     )
 
 
+NO_ROTATION = (
+    "the table has no cycle_turns: they need a detector with the settings of the locked one and "
+    "similarities at a lag of one turn per speaker"
+)
 # One value per run, or None and the reason if some run has none.
 PerRun = tuple[Floats, None] | tuple[None, str]
 
@@ -255,16 +272,18 @@ def per_run(runs: Runs, measure: str, tau: float) -> PerRun:
     For the restricted mean these are pseudo-values, which account for runs that end before the
     horizon.
     """
-    if measure == "incidence":
-        return (runs.collapsed > 0).astype(np.float64), None
+    marked = runs.cycle if measure.startswith("cycle_") else runs.collapsed
+    if np.isnan(marked).any():
+        return None, NO_ROTATION
     if measure != "restricted_mean":
-        turns = runs.turns if measure == "share" else at_risk_turns(runs)
+        turns = at_risk_turns(runs) if measure == "at_risk_share" else runs.turns
         if isinstance(turns, str):
             return None, turns
         short = int((turns == 0).sum())
         if short:
             return None, f"{short} runs are too short to have a turn at risk"
-        return runs.collapsed / turns, None
+        shares = marked / turns
+        return (shares > 0).astype(np.float64) if "incidence" in measure else shares, None
     values = np.empty(len(runs.rows))
     for name in runs.conditions:
         rows = runs.condition == name

@@ -1,6 +1,5 @@
 """The tables of a self-play plan: conditions with their speakers, prompts, raters and gate."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import read_text
+from chimeralab.core.files import parse_json, read_text
 from chimeralab.core.parts import Part, PartLoader, choose, read_part, read_record, read_value
 from chimeralab.core.records import Record
 from chimeralab.rating.gate import Gate
@@ -135,9 +134,10 @@ def _prompt_lines(path: Path) -> Iterable[tuple[str, Any]]:
         if not line.strip():
             continue
         try:
-            yield place, json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{place}: not valid JSON ({error.msg})") from error
+            yield place, parse_json(line)
+        except ValueError as error:
+            reason = getattr(error, "msg", error)
+            raise InputError(f"{place}: not valid JSON ({reason})") from error
 
 
 def read_countermeasure(

@@ -1,6 +1,6 @@
 """Tables of runs: one row per conversation, with its length and where it collapsed."""
 
-import json
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chimeralab.core.errors import InputError, LogError
+from chimeralab.core.files import parse_json
 from chimeralab.core.records import Detection, Episode, Record
 from chimeralab.core.tables import read_rows
-from chimeralab.detection.locked import LOCKED
+from chimeralab.detection.locked import LOCKED, TOLERANCE
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.survival import Durations, durations
 
@@ -33,13 +34,24 @@ BUCKET_FIELDS = ("bucket", "seed_bucket")
 
 TOO_SHORT = "too short for a verdict"
 NO_TURN, NOT_JUDGED, UNFINISHED = "ended without a turn", "not judged", "not finished"
+# The numeric columns of a table, and the field of a run behind each.
+NUMBERS = {
+    "turns": "total_turns",
+    "collapsed": "collapsed_turns",
+    "first": "first_collapse_turn",
+    "at_risk": "at_risk_turns",
+    "unseen": "unseen_turns",
+    "cycle": "cycle_turns",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Run(Record):
     """One conversation. ``first_collapse_turn`` is None for a run that never collapsed.
 
-    Any other None is unknown.
+    ``unseen_turns`` are in cycles that the loop detector sees and the declared rule can't count;
+    ``cycle_turns`` are those that it marks once it also compares each turn with the one before by
+    the same speaker. Any other None is unknown.
     """
 
     condition: str
@@ -53,6 +65,8 @@ class Run(Record):
     episodes: tuple[Episode, ...] | None = None
     outcome: str | None = None
     blank_turns: int | None = None
+    unseen_turns: int | None = None
+    cycle_turns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +82,8 @@ class ExcludedRuns(Record):
 class Runs:
     """Runs as columns.
 
-    ``first`` is NaN for a run that never collapsed, ``at_risk`` where it is unknown.
+    ``first`` is NaN for a run that never collapsed; ``at_risk``, ``unseen`` and ``cycle`` are NaN
+    where they are unknown.
     """
 
     source: str
@@ -79,6 +94,8 @@ class Runs:
     collapsed: Floats
     first: Floats
     at_risk: Floats
+    unseen: Floats
+    cycle: Floats
     left_out: tuple[ExcludedRuns, ...] = ()
 
     @property
@@ -102,7 +119,7 @@ class Runs:
 
     def keep(self, rows: Rows) -> "Runs":
         """Keep the marked rows."""
-        columns = ("condition", "seed", "turns", "collapsed", "first", "at_risk")
+        columns = ("condition", "seed", *NUMBERS)
         kept = tuple(self.rows[place] for place in np.flatnonzero(rows))
         return replace(self, rows=kept, **{name: getattr(self, name)[rows] for name in columns})
 
@@ -125,11 +142,11 @@ def table_of(rows: Iterable[Run], source: str, left_out: tuple[ExcludedRuns, ...
         rows,
         np.array([row.condition for row in rows], dtype=np.str_),
         np.array([row.seed_id for row in rows], dtype=np.str_),
-        np.array([row.total_turns for row in rows], dtype=np.float64),
-        np.array([row.collapsed_turns for row in rows], dtype=np.float64),
-        np.array([row.first_collapse_turn for row in rows], dtype=np.float64),
-        np.array([row.at_risk_turns for row in rows], dtype=np.float64),
-        left_out,
+        left_out=left_out,
+        **{
+            column: np.array([getattr(row, name) for row in rows], dtype=np.float64)
+            for column, name in NUMBERS.items()
+        },
     )
 
 
@@ -151,16 +168,19 @@ def at_risk_turns(runs: Runs) -> Floats | str:
 
 
 def runs_of(
-    detections: Iterable[Detection], source: str, left_out: Iterable[ExcludedRuns] = ()
+    detections: Iterable[Detection],
+    source: str,
+    left_out: Iterable[ExcludedRuns] = (),
+    lags: int = LOCKED.needs.lags,
 ) -> Runs:
-    """Build a table of runs from verdicts.
+    """Build a table of runs from verdicts of a rule that compares this many turns back.
 
     Conversations too short for a verdict are excluded and counted, in addition to ``left_out``.
     """
     rows: list[Run] = []
     short: Counter[str] = Counter()
     for detection in detections:
-        run = run_from_detection(detection)
+        run = run_from_detection(detection, lags)
         if run is None:
             short[run_from_metadata(detection.id, detection.metadata).condition] += 1
         else:
@@ -180,7 +200,8 @@ def load_runs(
 
     ``unjudged`` says why those that could be judged are not.
     """
-    return runs_of(detections, source, count_unjudged(study, detections, unjudged))
+    lags = study.plan.detector.settings.needs.lags
+    return runs_of(detections, source, count_unjudged(study, detections, unjudged), lags)
 
 
 def count_unjudged(
@@ -202,7 +223,7 @@ def count_unjudged(
     return [ExcludedRuns(*key, count) for key, count in sorted(reasons.items())]
 
 
-def run_from_detection(detection: Detection) -> Run | None:
+def run_from_detection(detection: Detection, lags: int) -> Run | None:
     """Convert a verdict to a run; None if the conversation was too short for one."""
     if detection.collapsed_turns is None:
         return None
@@ -215,7 +236,46 @@ def run_from_detection(detection: Detection) -> Run | None:
         at_risk_turns=detection.at_risk_turns,
         episodes=detection.episodes,
         blank_turns=counts.get("blank_turns", 0),
+        unseen_turns=count_unseen_turns(detection, lags),
+        cycle_turns=count_cycle_turns(detection),
     )
+
+
+def count_unseen_turns(detection: Detection, lags: int) -> int | None:
+    """Count the turns in cycles of which a rule that compares ``lags`` turns back marks none.
+
+    Such a cycle is longer than the lags, or a single speaker's, so that the turns of others break
+    its run. A rule without lags has no such limit: what it leaves unmarked counts.
+    """
+    if detection.looping is None:
+        return None
+    unseen: set[int] = set()
+    for loop in detection.loops:
+        if loop.level == "verdict" and (not lags or loop.period > lags or loop.stream != "all"):
+            # The loop detector marks turns from the one at which it notices a loop.
+            began, noticed = (
+                bisect_left(detection.positions, at) + 1 for at in (loop.began, loop.noticed)
+            )
+            ended = bisect_right(detection.positions, loop.ended or detection.positions[-1])
+            if not any(began <= turn <= ended for turn in detection.collapsed):
+                unseen.update(range(noticed, ended + 1))
+    return len(unseen)
+
+
+def count_cycle_turns(detection: Detection) -> int | None:
+    """Count the turns that the locked rule marks at its own lags or at one per speaker."""
+    settings, trace = detection.detector.get("settings", {}), detection.trace
+    if not trace or not {"s2", "d2", "window"} <= settings.keys():
+        return None
+    lag, marked, run = len({row.speaker for row in trace}), set(detection.collapsed), 0
+    if lag > len(trace[0].lags):
+        return None
+    cutoff = max(settings["s2"], 1 - settings["d2"]) - TOLERANCE
+    for row in trace if lag > LOCKED.needs.lags else ():
+        similarity = row.lags[lag - 1]
+        run = run + 1 if similarity is not None and similarity >= cutoff else 0
+        marked |= {row.turn} if run >= settings["window"] else set()
+    return len(marked)
 
 
 def run_from_metadata(conversation: str, metadata: Mapping[str, Any]) -> Run:
@@ -298,6 +358,8 @@ def _from_cells(cells: Mapping[str, Any]) -> Run:
         episodes=optional("episodes", _episodes),
         outcome=optional("outcome", _text),
         blank_turns=optional("blank_turns", _whole),
+        unseen_turns=optional("unseen_turns", _whole),
+        cycle_turns=optional("cycle_turns", _whole),
     )
 
 
@@ -335,7 +397,7 @@ def _episodes(cells: Mapping[str, Any], column: str) -> tuple[Episode, ...]:
     """Parse spans of collapsed turns, as an export writes them."""
     cell = cells[column]
     try:
-        spans = json.loads(cell) if isinstance(cell, str) else cell
+        spans = parse_json(cell) if isinstance(cell, str) else cell
         return tuple(Episode(int(span["start"]), int(span["end"])) for span in spans)
     except (ValueError, TypeError, KeyError):
         example = '[{"start": 5, "end": 9}]'
@@ -353,11 +415,17 @@ def _check(run: Run) -> None:
         raise InputError(f"column total_turns is {turns}; a run has at least one turn")
     if not 0 <= collapsed <= turns:
         raise InputError(f"column collapsed_turns is {collapsed}; the run has {turns} turns")
-    if run.at_risk_turns is not None and not collapsed <= run.at_risk_turns <= turns:
-        raise InputError(
-            f"column at_risk_turns is {run.at_risk_turns}; "
-            f"it must lie between the {collapsed} collapsed turns and all {turns}"
-        )
+    # Unseen turns are in addition to the collapsed ones; the other two include them.
+    unseen = None if run.unseen_turns is None else collapsed + run.unseen_turns
+    including = {"at_risk": run.at_risk_turns, "cycle": run.cycle_turns, "unseen": unseen}
+    for name, count in including.items():
+        if count is not None and not collapsed <= count <= turns:
+            given = getattr(run, f"{name}_turns")
+            more = " when added to them" if name == "unseen" else ""
+            raise InputError(
+                f"column {name}_turns is {given}; "
+                f"it must lie between the {collapsed} collapsed turns and all {turns}{more}"
+            )
     if first is None and collapsed:
         raise InputError(f"column first_collapse_turn is blank, yet {collapsed} turns collapsed")
     _check_episodes(run)

@@ -189,17 +189,26 @@ def negative_agreement(table: Table2x2) -> float | None:
     return _ratio(2 * table.neither, 2 * table.neither + table.first_only + table.second_only)
 
 
-def gwet_ac1(table: Table2x2) -> float | None:
-    """Agreement beyond chance that is stable under unbalanced labels (Gwet 2008).
+def ac1s(tables: ArrayLike) -> Floats:
+    """AC1 of many tables, four counts a row: stable under unbalanced labels (Gwet 2008).
 
-    >>> round(gwet_ac1(Table2x2(157, 7, 6, 10)), 4)
+    >>> ac1s([[157, 7, 6, 10], [45, 0, 0, 0]]).round(4)
+    array([0.9133, 1.    ])
+    """
+    a, b, c, d = np.moveaxis(np.asarray(tables, dtype=np.float64), -1, 0)
+    n = a + b + c + d
+    ones = ratios(2 * a + b + c, 2 * n)
+    chance = 2 * ones * (1 - ones)
+    return (ratios(a + d, n) - chance) / (1 - chance)
+
+
+def pair_ac1(table: Table2x2) -> float | None:
+    """AC1 of two raters; None without items.
+
+    >>> round(pair_ac1(Table2x2(157, 7, 6, 10)), 4)
     0.9133
     """
-    agreement, ones = raw_agreement(table), prevalence(table)
-    if agreement is None or ones is None:
-        return None
-    chance = 2 * ones * (1 - ones)
-    return (agreement - chance) / (1 - chance)
+    return optional(float(ac1s(table.cells)))
 
 
 def pair_alpha(table: Table2x2) -> float | None:

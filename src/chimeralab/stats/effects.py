@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from chimeralab.core.records import Record, plain_value
 from chimeralab.stats.clusters import Cells
@@ -37,7 +37,7 @@ class ArmKey(str):
 
 
 Weights = Mapping[str, float]
-Role = Literal["primary", "exploratory"]
+Role = Literal["primary", "secondary", "exploratory"]
 
 
 class Vocabulary(NamedTuple):
@@ -169,8 +169,9 @@ class Effect(Record):
 
     @property
     def marked_name(self) -> str:
-        """What is compared, marked if declared as primary."""
-        return f"{self.a} − {self.b}{' (primary)' if self.role == 'primary' else ''}"
+        """What is compared, marked if declared as primary or secondary."""
+        marked = self.role in ("primary", "secondary")
+        return f"{self.a} − {self.b}{f' ({self.role})' if marked else ''}"
 
     @property
     def reason(self) -> str | None:
@@ -300,11 +301,14 @@ def key_of(effect: Effect) -> Key:
     return effect.measure, weights, None if effect.p is None else round(effect.p, 9)
 
 
-def deduplicate_effects(primary: Iterable[Effect], others: Iterable[Effect]) -> Iterator[Effect]:
-    """Yield every comparison once, with its role; primary ones first."""
+def deduplicate_effects(
+    primary: Iterable[Effect], others: Iterable[Effect], secondary: Iterable[Effect] = ()
+) -> Iterator[Effect]:
+    """Yield every comparison once, with its role; primary ones first, then secondary ones."""
     known: set[Key] = set()
     by_role: tuple[tuple[Role, Iterable[Effect]], ...] = (
         ("primary", primary),
+        ("secondary", secondary),
         ("exploratory", others),
     )
     for role, effects in by_role:
@@ -319,8 +323,7 @@ class Family:
 
     def __init__(self, listed: Sequence[Effect]) -> None:
         self._corrected: dict[Key, dict[str, Any]] = {}
-        roles: tuple[Role, ...] = ("primary", "exploratory")
-        for role in roles:
+        for role in get_args(Role):
             effects = [effect for effect in listed if effect.role == role]
             for effect, p in zip(effects, holm([each.p for each in effects]), strict=True):
                 self._corrected[key_of(effect)] = {"p_holm": p, "role": role}

@@ -11,17 +11,25 @@ import numpy as np
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats import agreement as pair
-from chimeralab.stats.agreement import Labels, Table2x2, cell_rows, is_perfect, kappas, tabulate
+from chimeralab.stats.agreement import (
+    Labels,
+    Table2x2,
+    ac1s,
+    cell_rows,
+    is_perfect,
+    kappas,
+    tabulate,
+)
 from chimeralab.stats.arrays import Floats
 from chimeralab.stats.clusters import Proportion, share
-from chimeralab.stats.intervals import Interval, percentile_interval, t_interval, wilson
+from chimeralab.stats.intervals import Estimate, Interval, percentile_interval, t_interval, wilson
 from chimeralab.stats.resample import SampleDesign, bootstrap, effective_units, jackknife, units
 
 
 def table_intervals(
     table: Table2x2, *, rng: np.random.Generator, resamples: int = 100_000
 ) -> dict[str, Any]:
-    """Three intervals of kappa and one of PABAK for counts of independent items.
+    """Three intervals of kappa and one each of PABAK and AC1 for counts of independent items.
 
     >>> intervals = table_intervals(Table2x2(157, 7, 6, 10), rng=np.random.default_rng(1))
     >>> tuple(round(bound, 4) for bound in intervals["pabak_ci"])
@@ -32,6 +40,7 @@ def table_intervals(
         "kappa_ci": pair.kappa_wald(table),
         "kappa_ci_score": pair.kappa_score(table),
         **_summarise_draws(draws, table),
+        "ac1_ci": ac1_interval(jackknife(np.repeat(np.eye(4), table.cells.astype(int), 0), ac1s)),
         "pabak_ci": _pabak(wilson(table.both + table.neither, table.n) if table.n else None),
     }
 
@@ -63,6 +72,7 @@ def design_intervals(
         "kappa_ci": wald,
         "kappa_ci_score": _score_interval(rows, design),
         **_summarise_draws(draws, table),
+        "ac1_ci": ac1_interval(jackknife(totals, ac1s, strata)),
         "pabak_ci": _pabak(agreed.interval),
     }
 
@@ -100,6 +110,16 @@ def _score_interval(rows: Floats, design: SampleDesign) -> Interval | None:
     return Interval(max(lows), found.high)
 
 
+def ac1_interval(found: Estimate) -> Interval | None:
+    """The t interval of AC1, up to 1; None if the labels have no spread to estimate it from.
+
+    >>> ac1_interval(Estimate(0.9, 0.06, df=20)).high
+    1.0
+    """
+    interval = found.interval()
+    return interval and Interval(interval.low, min(interval.high, 1.0))
+
+
 def _pabak(agreed: Interval | None) -> Interval | None:
     return None if agreed is None else Interval(2 * agreed.low - 1, 2 * agreed.high - 1)
 
@@ -125,6 +145,7 @@ class Panel:
     pabak: float | None
     pabak_ci: Interval | None
     ac1: float | None
+    ac1_ci: Interval | None
     alpha: float | None
     prevalence: float | None
     prevalence_index: float | None
@@ -188,7 +209,7 @@ def _assemble(table: Table2x2, intervals: Mapping[str, Any], n_total: int, n_val
         "kappa": pair.cohen_kappa(table),
         "kappa_max": pair.kappa_max(table),
         "pabak": pair.pabak(table),
-        "ac1": pair.gwet_ac1(table),
+        "ac1": pair.pair_ac1(table),
         "alpha": pair.pair_alpha(table),
         "prevalence": pair.prevalence(table),
         "prevalence_index": pair.prevalence_index(table),

@@ -3,22 +3,24 @@
 Labels are a table of items (rows) by raters (columns), NaN for a missing label.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from chimeralab.core.errors import InputError
 from chimeralab.stats.agreement import Labels, label_column
-from chimeralab.stats.arrays import Floats, optional, ratios, same_length
-from chimeralab.stats.intervals import Interval, percentile_interval
-from chimeralab.stats.panel import Panel, panel
-from chimeralab.stats.resample import SampleDesign, bootstrap, units
+from chimeralab.stats.arrays import Floats, Integers, optional, ratios, same_length
+from chimeralab.stats.intervals import Estimate, Interval, percentile_interval
+from chimeralab.stats.panel import Panel, ac1_interval, panel
+from chimeralab.stats.resample import SampleDesign, Statistic, bootstrap, jackknife, units
 
 
-def krippendorff_alpha(labels: ArrayLike) -> float | None:
+def krippendorff_alpha(labels: ArrayLike, design: SampleDesign | None = None) -> float | None:
     """Agreement beyond chance over all items with at least two labels (Krippendorff 1970).
 
     None when no label varies.
@@ -26,8 +28,7 @@ def krippendorff_alpha(labels: ArrayLike) -> float | None:
     >>> round(krippendorff_alpha([[1, 1], [1, 0], [0, 0], [0, None], [1, 1]]), 4)
     0.5333
     """
-    totals = _alpha_rows(np.asarray(labels, dtype=np.float64)).sum(axis=0, keepdims=True)
-    return optional(float(_alphas(totals)[0]))
+    return _of_all(_alphas, _alpha_units(labels, design)[0])
 
 
 def alpha_bootstrap(
@@ -44,11 +45,11 @@ def alpha_bootstrap(
     >>> tuple(round(bound, 1) for bound in interval)
     (0.2, 0.7)
     """
-    totals, strata = units(_alpha_rows(np.asarray(labels, dtype=np.float64)), design)
+    totals, strata = _alpha_units(labels, design)
     return percentile_interval(bootstrap(totals, _alphas, strata, rng=rng, resamples=resamples))
 
 
-def fleiss_kappa(labels: ArrayLike) -> float | None:
+def fleiss_kappa(labels: ArrayLike, design: SampleDesign | None = None) -> float | None:
     """Agreement beyond chance over the items that every rater labelled (Fleiss 1971).
 
     None when no label varies, or no item is complete.
@@ -56,15 +57,30 @@ def fleiss_kappa(labels: ArrayLike) -> float | None:
     >>> round(fleiss_kappa([[1, 1, 1], [1, 0, 1], [0, 0, 0], [0, 1, 0]]), 4)
     0.3333
     """
-    table = np.asarray(labels, dtype=np.float64)
-    counts = label_counts(table[~np.isnan(table).any(axis=1)])
-    raters, n = table.shape[1], len(counts)
-    if n == 0:
-        return None
-    observed = ((counts**2).sum() - n * raters) / (n * raters * (raters - 1))
-    expected = ((counts.sum(axis=0) / (n * raters)) ** 2).sum()
-    varies = (counts.sum(axis=0) > 0).sum() > 1
-    return float((observed - expected) / (1 - expected)) if varies else None
+
+    def chance(shares: Floats) -> Floats:
+        return np.asarray((shares**2).sum(axis=1))
+
+    raters = np.asarray(labels, dtype=np.float64).shape[1]
+    return _of_all(partial(_beyond, chance), _share_units(labels, raters, design)[0])
+
+
+def gwet_ac1(labels: ArrayLike, design: SampleDesign | None = None) -> Estimate:
+    """Agreement beyond chance that is stable under unbalanced labels (Gwet 2008, 2014).
+
+    Agreement is that of the items with at least two labels; chance is computed from every item
+    with a label. The standard error is a jackknife over items, or clusters of them.
+
+    >>> found = gwet_ac1([[1, 1, 1], [1, 0, 1], [0, 0, None], [0, 1, 0], [1, None, None]])
+    >>> round(found.value, 4), round(found.standard_error, 4)
+    (0.359, 0.3673)
+    """
+
+    def chance(shares: Floats) -> Floats:
+        return np.asarray((shares * (1 - shares)).sum(axis=1) / max(shares.shape[1] - 1, 1))
+
+    totals, strata = _share_units(labels, 1, design)
+    return jackknife(totals, partial(_beyond, chance), strata)
 
 
 def label_counts(labels: Floats) -> Floats:
@@ -78,19 +94,51 @@ def label_counts(labels: Floats) -> Floats:
     return np.asarray((labels[:, :, None] == names).sum(axis=1), dtype=np.float64)
 
 
-def _alpha_rows(labels: Floats) -> Floats:
-    """The disagreement and label counts of each item; an item with one label does not count."""
-    counts = label_counts(labels)
+def _of_all(statistic: Statistic, totals: Floats) -> float | None:
+    return optional(float(statistic(totals.sum(axis=0, keepdims=True))[0]))
+
+
+def _alpha_units(labels: ArrayLike, design: SampleDesign | None) -> tuple[Floats, Integers]:
+    """The disagreement and label counts of the items with at least two labels, by unit."""
+    counts = label_counts(np.asarray(labels, dtype=np.float64))
     given = counts.sum(axis=1)
-    counts[given < 2] = 0
-    disagreement = np.nan_to_num(ratios(given**2 - (counts**2).sum(axis=1), given - 1))
-    return np.column_stack([np.where(given < 2, 0, disagreement), counts])
+    disagreement = ratios(given**2 - (counts**2).sum(axis=1), given - 1)
+    return _keep(np.column_stack([disagreement, counts]), given >= 2, design)
 
 
 def _alphas(totals: Floats) -> Floats:
     disagreement, counts = totals[:, 0], totals[:, 1:]
     n = counts.sum(axis=1)
     return 1 - ratios((n - 1) * disagreement, n**2 - (counts**2).sum(axis=1))
+
+
+def _share_units(
+    labels: ArrayLike, fewest: int, design: SampleDesign | None
+) -> tuple[Floats, Integers]:
+    """Agreement and share of each label on the items with `fewest` labels, by unit.
+
+    The columns are: items with a pair of labels, agreeing share of pairs, items, label shares.
+    """
+    counts = label_counts(np.asarray(labels, dtype=np.float64))
+    given = counts.sum(axis=1)
+    paired = (given >= 2).astype(np.float64)
+    agreed = np.nan_to_num(ratios((counts * (counts - 1)).sum(axis=1), given * (given - 1)))
+    shares = ratios(counts, given[:, None])
+    rows = np.column_stack([paired, agreed, np.ones(len(counts)), shares])
+    return _keep(rows, given >= fewest, design)
+
+
+def _keep(
+    rows: Floats, kept: NDArray[np.bool_], design: SampleDesign | None
+) -> tuple[Floats, Integers]:
+    return units(rows[kept], design and design.keep(kept))
+
+
+def _beyond(chance: Callable[[Floats], Floats], totals: Floats) -> Floats:
+    """Agreement beyond what chance gives at these shares of the labels."""
+    observed = ratios(totals[:, 1], totals[:, 0])
+    expected = chance(ratios(totals[:, 3:], totals[:, 2:3]))
+    return ratios(observed - expected, 1 - expected)
 
 
 def compare_with_majority(
@@ -119,8 +167,8 @@ def compare_with_majority(
 class RatersPanel:
     """The agreement of all raters, and of each pair.
 
-    Alpha uses items with at least two labels (``n_valid``), Fleiss' kappa only those that every
-    rater labelled (``n_complete``).
+    Alpha and AC1 use items with at least two labels (``n_valid``), Fleiss' kappa only those that
+    every rater labelled (``n_complete``).
     """
 
     raters: tuple[str, ...]
@@ -130,6 +178,8 @@ class RatersPanel:
     missing: Mapping[str, int]
     alpha: float | None
     alpha_ci: Interval | None
+    ac1: float | None
+    ac1_ci: Interval | None
     fleiss: float | None
     pairs: Mapping[tuple[str, str], Panel]
     reasons: Mapping[str, str] = field(default_factory=dict)
@@ -146,29 +196,32 @@ def raters_panel(
 
     >>> labels = {"ann": [1, 1, 0, 0, None], "ben": [1, 1, 0, 1, 1], "cat": [1, 0, 0, 0, 1]}
     >>> result = raters_panel(labels, rng=np.random.default_rng(1))
-    >>> round(result.alpha, 3), round(result.fleiss, 3), result.missing["ann"]
-    (0.458, 0.333, 1)
+    >>> round(result.alpha, 3), round(result.ac1, 3), round(result.fleiss, 3), result.n_complete
+    (0.458, 0.487, 0.333, 4)
     """
     table = _label_table(labels)
     present = ~np.isnan(table)
-    alpha, fleiss = krippendorff_alpha(table), fleiss_kappa(table)
+    alpha, ac1 = krippendorff_alpha(table, design), gwet_ac1(table, design)
     interval = alpha_bootstrap(table, rng=rng, design=design, resamples=resamples)
-    if alpha is None or alpha == 1:
-        interval = None
+    values: dict[str, Any] = {
+        "alpha": alpha,
+        "alpha_ci": None if alpha in (None, 1) else interval,
+        "ac1": ac1.value,
+        "ac1_ci": ac1_interval(ac1),
+        "fleiss": fleiss_kappa(table, design),
+    }
     return RatersPanel(
         raters=tuple(labels),
         n_total=len(table),
         n_valid=int((present.sum(axis=1) >= 2).sum()),
         n_complete=int(present.all(axis=1).sum()),
         missing=dict(zip(labels, (~present).sum(axis=0).tolist(), strict=True)),
-        alpha=alpha,
-        alpha_ci=interval,
-        fleiss=fleiss,
         pairs={
             (one, two): panel(labels[one], labels[two], rng=rng, design=design, resamples=resamples)
             for one, two in combinations(labels, 2)
         },
-        reasons=_reasons(alpha, interval, fleiss),
+        reasons={name: _reason(name, values) for name, value in values.items() if value is None},
+        **values,
     )
 
 
@@ -183,15 +236,11 @@ def _label_table(labels: Mapping[str, Labels]) -> Floats:
     return np.column_stack(columns)
 
 
-def _reasons(
-    alpha: float | None, interval: Interval | None, fleiss: float | None
-) -> dict[str, str]:
-    why = {}
-    if alpha is None:
-        same = "no item with two labels, or no label that varies"
-        why = dict.fromkeys(("alpha", "alpha_ci"), same)
-    elif interval is None:
-        why["alpha_ci"] = "agreement is perfect: this interval would have no width"
-    if fleiss is None:
-        why["fleiss"] = "no item that every rater labelled, or no label that varies"
-    return why
+def _reason(name: str, values: Mapping[str, Any]) -> str:
+    if name == "fleiss":
+        return "no item that every rater labelled, or no label that varies"
+    if name == "ac1" or values[name.removesuffix("_ci")] is None:
+        return "no item with two labels, or no label that varies"
+    if values[name.removesuffix("_ci")] == 1:
+        return "agreement is perfect: this interval would have no width"
+    return "too few sampling units: without one of them AC1 is undefined"

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import percent
+from chimeralab.core.parts import choose
 from chimeralab.core.records import Record
 from chimeralab.stats.effects import ContrastSpec, Effect, Family, deduplicate_effects, short
 from chimeralab.trial.columns import columns_of
@@ -40,7 +42,7 @@ from chimeralab.trial.measures import (
     unread_answers,
     unread_probes,
 )
-from chimeralab.trial.metrics import Metrics, measure
+from chimeralab.trial.metrics import Metrics, MetricWeights, measure
 from chimeralab.trial.plan import TrialPlan
 from chimeralab.trial.script import Arm
 from chimeralab.trial.stressors import SHAM, Arrival
@@ -228,8 +230,9 @@ SEED, RESAMPLES = 1, 2_000
 class ArmResult(Record):
     """One arm: its metrics, every measure, and recall by lag.
 
-    `corrections_censored` counts the wrong beliefs that no evidence corrected. `delivered` is the
-    share of trials on which each stressor acted; None if it has no check.
+    `corrections_censored` counts the wrong beliefs that no evidence corrected, `contradictions` the
+    answers that contradict the subject's last one on their topic. `delivered` is the share of
+    trials on which each stressor acted; None if it has no check.
     """
 
     arm: str
@@ -242,6 +245,7 @@ class ArmResult(Record):
     measures: Mapping[str, MeasureEstimate]
     recall_by_lag: tuple[LagPoint, ...]
     corrections_censored: int
+    contradictions: int
     delivered: Mapping[str, float | None]
 
 
@@ -422,6 +426,7 @@ def _analyse_arm(
     measures = {each: estimate_measure(own, each, rng_for(each), resamples) for each in tallied}
     if metrics:
         measures |= {each: metric_estimate(metrics, each) for each in METRICS}
+    coherence = [each.tallies["narrative_coherence"] for each in own]
     # A sham delivers nothing of its stressors.
     stressors = {} if arm.sham else arm.stressors
     return ArmResult(
@@ -439,8 +444,51 @@ def _analyse_arm(
         corrections_censored=sum(
             when is None for each in own for when, _ in corrections(each.rows)
         ),
+        contradictions=int(sum(among - hits for hits, among in coherence)),
         delivered={
             stressor: _dose(part.checks[0], rows) if part.checks else None
             for stressor, part in stressors.items()
         },
     )
+
+
+def compare_trials(
+    ours: tuple[Iterable[TrialRow], MetricWeights],
+    theirs: tuple[Iterable[TrialRow], MetricWeights],
+    match: Mapping[str, str],
+    *,
+    seed: int = SEED,
+    resamples: int = RESAMPLES,
+) -> dict[str, Any]:
+    """Compare the arms of two trials on every measure, within scenarios of the same name.
+
+    `match` names the arm of the second trial for arms of the first; others keep their names.
+    """
+    sessions, arms = [], []
+    for (trials, weights), side in ((ours, "first"), (theirs, "second")):
+        found = measure_sessions(trials, weights)
+        arms.append(list(dict.fromkeys(each.arm for each in found)))
+        sessions += [
+            each._replace(rows=tuple(replace(r, arm=f"{r.arm} [{side}]") for r in each.rows))
+            for each in found
+        ]
+    for a, b in match.items():
+        choose(a, arms[0], f"arm {a!r} of the first trial")
+        choose(b, arms[1], f"arm {b!r} of the second trial")
+    pairs = {arm: match.get(arm, arm) for arm in arms[0] if match.get(arm, arm) in arms[1]}
+    if not pairs:
+        one, two = map(", ".join, arms)
+        raise InputError(f"no arm is in both trials ({one}; {two}); match them with --match")
+    specs = [ContrastSpec({f"{a} [first]": 1.0, f"{b} [second]": -1.0}) for a, b in pairs.items()]
+    rng = np.random.default_rng(seed)
+    effects = [
+        effect
+        for name in NAMES
+        for effect in estimate_effects(sessions, specs, name, rng, resamples)
+    ]
+    family = Family(list(deduplicate_effects((), effects)))
+    return {
+        "effects": family.correct(effects),
+        "only_in_a": [arm for arm in arms[0] if arm not in pairs],
+        "only_in_b": [arm for arm in arms[1] if arm not in pairs.values()],
+    }

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,12 @@ def build_table(
 
     `lines` are the line numbers in the source, by default 1, 2, ...
     """
-    trials = list(_split_pairs(rows))
+    numbered = [
+        (line, half)
+        for line, row in zip(lines or count(1), rows, strict=False)
+        for half in _split_pair(row)
+    ]
+    trials = [trial for _, trial in numbered]
     # A pair is identified by its name within arm, scenario and repeat.
     pairs = [None if t.pair is None else (t.arm, t.scenario, t.repeat, t.pair) for t in trials]
     scenarios = [trial.scenario for trial in trials]
@@ -154,7 +160,7 @@ def build_table(
         pair_names=tuple(pair[-1] for pair in _distinct([pairs])),
         scenario=None if set(scenarios) <= {None} else _codes(scenarios),
         frame=_floats([_FRAME_CODES[trial.frame] for trial in trials]),
-        lines=np.array(lines or range(1, len(trials) + 1), dtype=np.intp),
+        lines=np.array([line for line, _ in numbered], dtype=np.intp),
         source=source,
         **numbers,
     )
@@ -167,15 +173,14 @@ def build_table(
     return columns.keep(order), labels
 
 
-def _split_pairs(rows: Iterable[TrialRow]) -> Iterator[TrialRow]:
+def _split_pair(row: TrialRow) -> Iterator[TrialRow]:
     """Split a trial that was also answered alone into its neutral and its biased half."""
-    for row in rows:
-        if row.alone is not None:
-            place = {name: getattr(row, name) for name in (*PLACE, "truth", "pair")}
-            yield TrialRow(**place, trial=row.trial - 0.5, response=row.alone, frame="neutral")
-        # A right free answer may be worded differently from the truth.
-        is_truth = row.correct and row.options == 0
-        yield replace(row, response=str(row.truth)) if is_truth else row
+    if row.alone is not None:
+        place = {name: getattr(row, name) for name in (*PLACE, "truth", "pair")}
+        yield TrialRow(**place, trial=row.trial - 0.5, response=row.alone, frame="neutral")
+    # A right free answer may be worded differently from the truth.
+    is_truth = row.correct and row.options == 0
+    yield replace(row, response=str(row.truth)) if is_truth else row
 
 
 def split_groups(

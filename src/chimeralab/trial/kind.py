@@ -1,21 +1,22 @@
 """Trials as a kind of study: subjects go through scenarios, with and without stressors."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import between, number, p_value, plural
-from chimeralab.core.parts import PartLoader, read_value
+from chimeralab.core.parts import PartLoader, choose, read_value
 from chimeralab.core.tables import Columns
 from chimeralab.core.text import escape_markdown
 from chimeralab.models.catalogue import MODELS
 from chimeralab.models.seam import Model
+from chimeralab.rating.study_audit import recompute_draws
 from chimeralab.runner import SessionScript
 from chimeralab.selfplay.plan import read_extras
 from chimeralab.stats.effects import TRIAL, short
@@ -34,16 +35,21 @@ from chimeralab.study.plan import (
 )
 from chimeralab.study.store import Archive
 from chimeralab.study.verdicts import CheckResult, Finding
-from chimeralab.trial import plan as trial_plan
+from chimeralab.trial import plan as plans
 from chimeralab.trial.agents import AGENTS, find_abilities, open_agent
 from chimeralab.trial.agents import seam as agents
-from chimeralab.trial.analysis import RESAMPLES, SEED, TrialAnalysis, analyse_sessions
-from chimeralab.trial.columns import columns_of
+from chimeralab.trial.analysis import (
+    RESAMPLES,
+    SEED,
+    SessionsLeftOut,
+    TrialAnalysis,
+    analyse_sessions,
+)
 from chimeralab.trial.course import Course
 from chimeralab.trial.effects import measure_sessions
 from chimeralab.trial.forecast import detectable, max_requests
 from chimeralab.trial.measures import MEASURES, METRIC_TEXTS, PARTS, find_measure
-from chimeralab.trial.metrics import measure
+from chimeralab.trial.metrics import MetricWeights, RunningMetrics
 from chimeralab.trial.phantoms import SUBJECTS, PhantomSubjectSettings
 from chimeralab.trial.plan import TrialPlan, estimate_tokens, read_trial
 from chimeralab.trial.store import (
@@ -54,11 +60,11 @@ from chimeralab.trial.store import (
     recount,
     rescore,
     restore_plan,
+    trial_plan,
 )
 from chimeralab.trial.trials import COLUMNS as TRIAL_COLUMNS
-from chimeralab.trial.trials import TrialRow
+from chimeralab.trial.trials import COMPLETE, TrialLog, TrialRow
 
-LIVE_RESAMPLES = 300
 MAX_TRIALS_SHOWN = 200
 # One row per complete session and measure.
 OUTCOME_COLUMNS: Columns = {
@@ -87,8 +93,8 @@ class Trial(Kind):
 
     name: ClassVar[str] = "trial"
     units: ClassVar[Units] = Units("trial", "session", "arm", "scenario", "question")
-    required: ClassVar[tuple[str, ...]] = trial_plan.REQUIRED
-    tables: ClassVar[tuple[str, ...]] = trial_plan.TABLES
+    required: ClassVar[tuple[str, ...]] = plans.REQUIRED
+    tables: ClassVar[tuple[str, ...]] = plans.TABLES
     # A subject may give the same short answer twice without having collapsed.
     judged: ClassVar[bool] = False
     templates: ClassVar[str] = "chimeralab.trial"
@@ -180,6 +186,7 @@ class Trial(Kind):
                 for code, n in skipped.items()
             ),
         )
+        yield recompute_draws(study, archive)
         found, unchecked = recount(study)
         yield CheckResult(
             tuple(Finding(*each) for each in found),
@@ -191,8 +198,8 @@ class Trial(Kind):
     def export_tables(self) -> Mapping[str, tuple[Columns, str]]:
         return {
             "trials": (
-                {**TALK, **TRIAL_COLUMNS},
-                "SELECT c.condition, c.prompt, c.bucket, c.repeat, t.* FROM trials t "
+                {**TALK, "outcome": str, **TRIAL_COLUMNS},
+                "SELECT c.condition, c.prompt, c.bucket, c.repeat, c.outcome, t.* FROM trials t "
                 "JOIN trajectories c ON c.id = t.trajectory ORDER BY c.position, t.trial",
             ),
             "probes": (
@@ -268,15 +275,23 @@ class Trial(Kind):
                 cells = (*session, str(name), float(tally.hits), float(tally.among), tally.share)
                 yield dict(zip(OUTCOME_COLUMNS, cells, strict=True))
 
+    def load_rows(self, study: Study) -> Iterator[tuple[Sequence[TrialRow], bool]]:
+        if not study.store_path.is_file():
+            return
+        with study.archive() as archive:
+            ended = {talk["id"] for talk in archive.talks() if talk["outcome"] is not None}
+        for session, rows in groupby(load_trials(study), key=attrgetter("session")):
+            yield tuple(rows), session in ended
+
     def live_results(self, study: Study) -> Mapping[str, Mapping[str, str]]:
         """The metrics of each arm so far, with intervals."""
-        arms: dict[str, list[TrialRow]] = {}
-        for row in load_trials(study):
-            arms.setdefault(str(row.arm), []).append(row)
-        rng, weights = np.random.default_rng(0), study.plan.own.weights
+        weights = study.plan.own.weights
+        arms: dict[str, RunningMetrics] = {}
+        for rows, _ in self.load_rows(study):
+            arms.setdefault(str(rows[0].arm), RunningMetrics(weights)).add(rows)
         found = {}
-        for arm, rows in arms.items():
-            metrics = measure(columns_of(rows), weights, rng=rng, resamples=LIVE_RESAMPLES)
+        for arm, running in arms.items():
+            metrics = running.measure()
             cells = {"sessions": f"{metrics.sessions:,}", "trials": f"{metrics.trials:,}"}
             for name in PARTS:
                 part = getattr(metrics, name)
@@ -357,3 +372,44 @@ def analyse_trial(
     # Whether code may run matters: without it, a custom stressor can't check what it removed.
     found = stored.get_or_compute(TrialAnalysis, compute, study.consent is not None, known=known)
     return replace(found, source=str(study.path))
+
+
+def find_plan(table: Path) -> Study | None:
+    """The plan that a table of trials was exported with: next to it, or one folder above."""
+    folders = (table.parent, table.parent.parent)
+    return next((Study(each) for each in folders if (each / "plan.toml").is_file()), None)
+
+
+def analyse_table(path: Path, *, seed: int = SEED, resamples: int = RESAMPLES) -> TrialAnalysis:
+    """Analyse an exported table of trials; the plan next to it says what was compared."""
+    log, study = TrialLog(path), find_plan(path)
+    if study is None or not log.exported:
+        raise InputError(
+            f"{path} needs the plan of the trial: export it again, or put its plan.toml (and "
+            "plan.lock) next to it; `chimera measure` reads any table of trials"
+        )
+    plan = trial_plan(study)
+    for name in (*plan.measures, *plan.own):
+        raise InputError(
+            f"{path}: {name} is counted by the code of its study; analyse the study or its bundle"
+        )
+    trials = log.read_complete()
+    for row in trials:
+        choose(str(row.arm), plan.arms, f"arm {row.arm!r} in {path}, with {study.plan_path}")
+    found = analyse_sessions(trials, plan, seed=seed, resamples=resamples)
+    cut = Counter(
+        (arm, outcome or "not finished")
+        for (arm, _), outcome in log.outcomes.items()
+        if outcome != COMPLETE
+    )
+    left_out = tuple(SessionsLeftOut(*key, count) for key, count in cut.items())
+    return replace(found, source=str(path), planned=len(study.talks), left_out=left_out)
+
+
+def load_complete(path: Path) -> tuple[list[TrialRow], MetricWeights]:
+    """The complete sessions of a trial or a table of trials, and the weights of the plan."""
+    study = Study(path) if path.is_dir() else find_plan(path)
+    weights = MetricWeights() if study is None else trial_plan(study).weights
+    if study is not None and path.is_dir():
+        return list(load_trials(study, complete=True)), weights
+    return TrialLog(path).read_complete(), weights

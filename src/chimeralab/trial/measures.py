@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Seam
-from chimeralab.trial.trials import REPORTS_TO, TrialRow
+from chimeralab.trial.scoring import Scorer
+from chimeralab.trial.trials import REPORTS_TO, Answer, TrialRow
 
 Rows = Sequence[TrialRow]
 Number = float | None
@@ -130,24 +131,31 @@ def task_continuity(rows: Rows) -> HitRate:
 
 @_measure("narrative_coherence")
 def narrative_coherence(rows: Rows) -> HitRate:
-    """Answers that repeat the last answer on the same topic.
+    """Answers that repeat the last answer on the same topic; free ones by their meaning.
 
     Probes are compared with the conversation but leave no trace in it. Answers given with evidence
     may change, so they are not compared.
     """
-    last: dict[object, object] = {}
+    last: dict[object, Answer] = {}
     same = []
     for row in rows:
         if row.response is not None and row.phase != "tested":
             topic = row.states.topic if row.states else row.item
             answer = row.states.value if row.states else row.response
             if topic in last:
-                same.append(last[topic] == answer)
+                same.append(_agree(last[topic], answer, free=not row.options))
             last[topic] = answer
         recall = row.recall_states
         if recall and recall.topic in last:
-            same.append(last[recall.topic] == recall.value)
+            free = not row.recall_options
+            same.append(_agree(last[recall.topic], recall.value, free=free))
     return _share(same)
+
+
+def _agree(one: Answer, other: Answer, *, free: bool) -> bool:
+    """Whether two answers of a subject say the same; free ones are compared as with the truth."""
+    scorer, orders = Scorer(), ((one, other), (other, one))
+    return one == other or (free and any(scorer.score(*order).same for order in orders))
 
 
 @_measure("relational_consistency")

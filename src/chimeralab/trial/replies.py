@@ -7,6 +7,7 @@ unread: unread replies are counted, misread ones would go unnoticed.
 
 import math
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -161,8 +162,10 @@ def cut_next_turn(text: str) -> str:
 def _find_own_claims(lead: re.Pattern[str], reply: str) -> list[str]:
     """The rest of each line after a lead-in that neither quotes others nor expresses doubt."""
     claims = []
+    starts = [0, *(each.end() for each in _NEW_START.finditer(reply))]
     for found in lead.finditer(reply):
-        sentence = _NEW_START.split(reply[: found.start()])[-1]
+        at = bisect_right(starts, found.start()) - 1
+        sentence = reply[starts[at] : found.start()]
         clause = sentence.rpartition(",")[2]
         of_others = _REPORTS & stems(sentence) or _OTHERS & stems(clause)
         if not (of_others or _DOUBT.search(clause)):

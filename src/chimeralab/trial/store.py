@@ -9,7 +9,13 @@ from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import CodeFile, StandIn
-from chimeralab.study.database import open_to_write, transaction
+from chimeralab.study.database import (
+    StoreError,
+    decode,
+    name_cell,
+    open_to_write,
+    transaction,
+)
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import branch, digest
 from chimeralab.study.store import Archive, Row, encode_detail, now
@@ -50,7 +56,14 @@ def load_trials(study: Study, *, complete: bool = False) -> Iterator[TrialRow]:
     arms = trial_plan(study).arms
     with study.archive() as archive:
         for row in archive.rows(_TRIALS):
-            if not complete or row["outcome"] == "completed":
+            if complete and row["outcome"] != "completed":
+                continue
+            if row["condition"] not in arms:
+                raise StoreError(
+                    f"{study.store_path}: table trajectories, row {row['trajectory']}: column "
+                    f"condition holds {row['condition']!r}, which is not an arm of the plan"
+                )
+            with name_cell("trials", row):
                 yield TrialRow.from_cells(
                     row,
                     session=row["trajectory"],
@@ -184,16 +197,16 @@ def recount(study: Study) -> tuple[list[tuple[str, str]], Counter[CodeFile]]:
             continue
         if isinstance(part, StandIn):
             unchecked[part.code] += 1
-        elif _count(name, part, rows) != known[session, key]:
+        elif _count(name, part, rows) != json.loads(known[session, key]["detection"]):
             found.append((session, f"the stored count of {name} does not match its trials"))
     return found, unchecked
 
 
-def _load_counts(study: Study) -> dict[tuple[str, str], Any]:
+def _load_counts(study: Study) -> dict[tuple[str, str], Row]:
     """The stored counts by session and key; they share a table with the verdicts of detectors."""
     with study.archive() as archive:
         rows = archive.rows("SELECT trajectory, detector, detection FROM detections")
-        return {(r["trajectory"], r["detector"]): json.loads(r["detection"]) for r in rows}
+        return {(row["trajectory"], row["detector"]): row for row in rows}
 
 
 def restore_plan(study: Study) -> TrialPlan:
@@ -211,9 +224,10 @@ def restore_plan(study: Study) -> TrialPlan:
         found = known[session, key]
         answers = restored.setdefault(name, {})
         if isinstance(part, Stressor):
-            _restore_checks(type(part), answers, found, rows)
+            with name_cell("detections", found, "detection"):
+                _restore_checks(type(part), answers, json.loads(found["detection"]), rows)
         else:
-            answers[rows] = HitRate(*found)
+            answers[rows] = decode(HitRate, "detections", found, "detection")
             type(part).tally = staticmethod(answers.__getitem__)  # type: ignore[attr-defined]
     return trial_plan(study)
 

@@ -23,6 +23,7 @@ BLOCK_ROWS = 32_768
 MAX_LEVELS = 101
 # An answer halfway between signal and truth does not follow the signal, despite rounding.
 ROUNDING = 1e-9
+CALIBRATION_BINS = 10
 
 Sums = dict[str, Floats]
 # Levels of confidence, and answers by row, by familiar or novel, by wrong or right, and by level.
@@ -181,7 +182,7 @@ def mci_parts(sums: Mapping[str, Floats], weights: tuple[float, float, float]) -
     """Memory Coherence Index with its parts and the highest index possible; NaN where undefined.
 
     Source: the sandbox's methods, section 3.2.1. The parts are recall fidelity, continuity
-    integrity and context binding.
+    integrity and context binding. The ceiling is defined where the index is, or else `possible`.
 
     >>> names = "judged", "right", "stated", "movement", "weighed", "weight", "weighted_right"
     >>> sums = dict(zip(names, np.array([[5.0], [3.0], [5.0], [0.8], [5.0], [3.5], [1.75]])))
@@ -193,11 +194,11 @@ def mci_parts(sums: Mapping[str, Floats], weights: tuple[float, float, float]) -
     cb = ratios(sums["weighted_right"], sums["weighed"])
     highest = ratios(sums["weight"], sums["weighed"])
     value = weighted_sum(weights, rf, ci, cb)
-    ceiling = weighted_sum(weights, np.ones_like(rf), np.ones_like(rf), highest)
-    # Average both over the same sessions, or an index could exceed its ceiling.
-    known = ~np.isnan(value)
-    ceiling = np.where(known, ceiling, np.nan) if known.any() else ceiling
-    return {"mci": value, "mci.rf": rf, "mci.ci": ci, "mci.cb": cb, "mci.ceiling": ceiling}
+    possible = weighted_sum(weights, np.ones_like(rf), np.ones_like(rf), highest)
+    # Index and ceiling are averaged over the same sessions, or an index could exceed its ceiling.
+    ceiling = np.where(np.isnan(value), np.nan, possible)
+    parts = {"mci": value, "mci.rf": rf, "mci.ci": ci, "mci.cb": cb}
+    return {**parts, "mci.ceiling": ceiling, "mci.possible": possible}
 
 
 def gfq_parts(sums: Mapping[str, Floats], weights: tuple[float, float]) -> Sums:
@@ -386,3 +387,33 @@ def merge_clusters(codes: Integers, links: NDArray[np.intp]) -> Integers:
     graph = coo_array((np.ones(len(one)), (one, other)), shape=(size, size))
     group = connected_components(graph, directed=False)[1]
     return np.asarray(group, np.intp)[codes]
+
+
+def calibration_rows(levels: Floats, wrong: Floats, right: Floats) -> dict[str, Floats]:
+    """Calibration of each sample (row) from its wrong and right answers at each level (column).
+
+    The levels of confidence must be in ascending order; undefined values are NaN.
+
+    The expected calibration error is the mean gap between confidence and accuracy over bins of
+    equal width; confidence 0 is in the first bin (Guo et al. 2017). The Brier score is the mean
+    squared difference between confidence and correctness, 0 or 1 (Brier 1950). The AUROC is the
+    probability that a right answer has more confidence than a wrong one, where a tie counts half
+    (Hanley, McNeil 1982).
+
+    >>> one = np.array([[1.0, 0.0, 0.0, 1.0]]), np.array([[0.0, 1.0, 1.0, 1.0]])
+    >>> rows = calibration_rows(np.array([0.3, 0.5, 0.8, 0.9]), *one)
+    >>> round(float(rows["auroc"][0]), 4), round(float(rows["brier"][0]), 4)
+    (0.5833, 0.24)
+    """
+    total = (wrong + right).sum(axis=1)
+    edges = np.linspace(0, 1, CALIBRATION_BINS + 1)
+    place = np.clip(np.searchsorted(edges, levels, side="left") - 1, 0, CALIBRATION_BINS - 1)
+    surplus = (wrong + right) * levels - right
+    gaps = np.abs(surplus @ (place[:, None] == np.arange(CALIBRATION_BINS))).sum(axis=1)
+    squares = (right * (1 - levels) ** 2 + wrong * levels**2).sum(axis=1)
+    below = wrong.cumsum(axis=1) - wrong / 2
+    return {
+        "ece": ratios(gaps, total),
+        "brier": ratios(squares, total),
+        "auroc": ratios((right * below).sum(axis=1), right.sum(axis=1) * wrong.sum(axis=1)),
+    }

@@ -5,14 +5,17 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
 from chimeralab.core.errors import InputError, LogError
+from chimeralab.core.files import parse_json
 from chimeralab.core.records import Record
-from chimeralab.core.tables import read_rows
+from chimeralab.core.tables import read_rows, remove_guards
 
 Answer = bool | int | float | str
 Frame = Literal["neutral", "biased"]
@@ -239,26 +242,76 @@ def read_truth(value: Any) -> Truth:
     return Truth(forms, **table)
 
 
+COMPLETE = "completed"
+# What the table `trials` of an export calls the place of a trial.
+EXPORTED = {"session": "trajectory", "arm": "condition", "scenario": "prompt", "repeat": "repeat"}
+
+
 class TrialLog:
-    """A file of trials. After `read`, `lines` are their line numbers, and `unused` the columns
-    that no metric uses."""
+    """A file of trials: anybody's, or the table `trials` of an export.
+
+    After `read`, `lines` are their line numbers, `unused` the columns that no metric uses, and
+    `outcomes` says how each session of an export ended, by arm and name.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lines: list[int] = []
         self.unused: set[str] = set()
+        self.outcomes: dict[tuple[str, str], str | None] = {}
+
+    @cached_property
+    def names(self) -> AbstractSet[str]:
+        """The columns of its first row."""
+        return next((cells.keys() for _, cells in read_rows(self.path)), frozenset())
+
+    @property
+    def exported(self) -> bool:
+        """Whether it is a table that `chimera export` wrote."""
+        return "session" not in self.names and {EXPORTED["session"], "trial"} <= self.names
+
+    def read_complete(self) -> list[TrialRow]:
+        """The trials of complete sessions, session by session."""
+        rows = list(self.read())
+        first: dict[tuple[str, str], int] = {}
+        for place, row in enumerate(rows):
+            first.setdefault((str(row.arm), row.session), place)
+        cut = {session for session, outcome in self.outcomes.items() if outcome != COMPLETE}
+        kept = [row for row in rows if (str(row.arm), row.session) not in cut]
+        return sorted(kept, key=lambda row: (first[str(row.arm), row.session], row.trial))
 
     def read(self) -> Iterator[TrialRow]:
         """Parse the trials, in the order of the file."""
         text_only = self.path.suffix.lower() in TEXT_TABLES
-        for line, cells in read_rows(self.path, REQUIRED):
-            self.unused.update(cells.keys() - _CHECKS.keys())
+        needed = (EXPORTED["session"], "trial") if self.exported else REQUIRED
+        for line, cells in read_rows(self.path, needed):
             try:
-                row = parse_trial(_with_answers(cells) if text_only else cells)
+                if self.exported:
+                    row = _parse_exported(remove_guards(cells) if text_only else cells)
+                    self.outcomes[str(row.arm), row.session] = cells.get("outcome") or None
+                else:
+                    self.unused.update(cells.keys() - _CHECKS.keys())
+                    row = parse_trial(_with_answers(cells) if text_only else cells)
             except InputError as error:
                 raise LogError(str(self.path), str(error), line) from None
             self.lines.append(line)
             yield row
+
+
+def _parse_exported(row: Mapping[str, Any]) -> TrialRow:
+    """Rebuild a trial of a study; its answers are text, even those that look like numbers."""
+    by_kind: dict[type, Callable[[str, Any], Any]] = {bool: _flag, int: _number, float: _number}
+    cells: dict[str, Any] = dict.fromkeys(COLUMNS)
+    for name, kind in COLUMNS.items():
+        value = row.get(name)
+        if value not in (None, ""):
+            check = by_kind.get(kind, _label)
+            value = (check if name in ANSWERS else _CHECKS.get(name, check))(name, value)
+            cells[name] = int(value) if kind is int else value
+    cells["needs"] = cells["needs"] or ""
+    place: dict[str, Any] = {name: row.get(column) for name, column in EXPORTED.items()}
+    place["repeat"] = int(_number("repeat", place["repeat"]))
+    return TrialRow.from_cells(cells, **place)
 
 
 def _with_answers(cells: Mapping[str, str]) -> dict[str, Any]:
@@ -271,7 +324,7 @@ def _with_answers(cells: Mapping[str, str]) -> dict[str, Any]:
     if (written := cells.get("truth", "").strip())[:1] in ("[", "{"):
         # In a table of text, several forms of the truth are a JSON list.
         with suppress(ValueError):
-            read["truth"] = json.loads(written)
+            read["truth"] = parse_json(written)
     return read
 
 

@@ -2,9 +2,11 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -161,6 +163,24 @@ def verify(name: str) -> dict[ModelFile, FileState]:
 def stamp(path: Path, sha256: str) -> None:
     """Record that a file, with its current size and time, has this hash."""
     _keep_note(path, _note(path, sha256))
+
+
+def hash_gguf(path: Path) -> str | None:
+    """The hash of a model's file; None if it is not a whole GGUF file on this machine."""
+    with suppress(OSError, ValueError):
+        seen = path.stat()
+        # One of several parts does not identify a model; a pipe might never end.
+        if path.is_file() and not re.search(r"-\d{5}-of-\d{5}\.", path.name):
+            return _hash_gguf(path, seen.st_ino, seen.st_size, seen.st_mtime_ns)
+    return None
+
+
+@cache
+def _hash_gguf(path: Path, *_: int) -> str | None:
+    with path.open("rb") as file:
+        is_gguf = file.read(4) == b"GGUF"
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest() if is_gguf else None
 
 
 def _state(file: ModelFile, path: Path, trust_stamps: bool) -> FileState:

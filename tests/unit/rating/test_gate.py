@@ -1,6 +1,7 @@
 """The gate: which number is compared with the threshold, and what may be claimed."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,3 +109,50 @@ def test_validity_without_thresholds_or_out_of_range_is_rejected(values: dict[st
 def test_threshold_outside_the_scale_is_rejected(threshold: float) -> None:
     with pytest.raises(InputError, match="between -1 and 1"):
         Gate(threshold=threshold)
+
+
+@pytest.mark.parametrize(
+    ("counts", "how"),
+    [
+        ((5, 0, 0, 5), "met at the point estimate, not at its lower bound"),
+        ((90, 1, 1, 90), "met at the point estimate, and at its lower bound"),
+        ((157, 7, 6, 10), "not met"),
+    ],
+)
+def test_a_point_estimate_that_passes_says_what_its_lower_bound_does(
+    counts: tuple[int, ...], how: str
+) -> None:
+    outcome = replace(judge_gate(Gate(rule="point"), panel_of(*counts)), validated=True)
+    assert outcome.how == how
+    assert (outcome.name == "validated") == ("and at its lower bound" in how)
+    assert outcome.estimate in outcome.scope.sentence
+    assert f"{sum(counts)} items" in outcome.headline
+
+
+def test_gate_without_an_interval_says_that_its_bound_is_unknown() -> None:
+    perfect = panel_of(5, 0, 0, 5)
+    outcome = judge_gate(Gate(statistic="alpha", rule="point"), perfect)
+    assert outcome.passed
+    assert outcome.how == "met at the point estimate; its lower bound is unknown"
+    assert "alpha 1.00 (no interval, 10 items)" in outcome.headline
+    bound = judge_gate(Gate(statistic="alpha"), perfect)
+    assert bound.reason.startswith("the lower bound of alpha is undefined: agreement is perfect")
+
+
+@pytest.mark.parametrize(
+    ("settings", "advice"),
+    [
+        ({"threshold": 1.0}, "the gate can't be met: no lower bound reaches 1.00"),
+        ({"threshold": 0.0, "rule": "point"}, "the gate can't fail: labels given at random"),
+        ({"threshold": -0.2}, "the gate can't fail"),
+        ({"threshold": 0.4, "statistic": "agreement"}, "the gate can't fail"),
+        ({"sample": 500}, "the gate can't be decided: its sample of 500 is larger"),
+        ({"validity": ValidityBar(specificity=1.0)}, "no number of items give bounds of"),
+        ({"validity": ValidityBar(0.95, 0.95)}, "at least 146 items"),
+    ],
+)
+def test_gate_that_cannot_decide_is_named(settings: dict[str, Any], advice: str) -> None:
+    gate = Gate(raters=("a", "b"), **settings)
+    assert advice in " ".join(gate.advise(conversations=100, prompts=100))
+    fine = Gate(raters=("a", "b"), validity=ValidityBar(0.8, 0.8))
+    assert list(fine.advise(conversations=400, prompts=400)) == []

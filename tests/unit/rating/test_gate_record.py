@@ -1,6 +1,7 @@
 """The gate record; without a gate, claims are descriptive."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from chimeralab.rating.study_audit import scope_of
 from chimeralab.selfplay.report.tables import reliability_table
 
 
-def labels(**columns: list[Label]) -> LabelTable:
+def labels(**columns: Sequence[Label | None]) -> LabelTable:
     items = tuple(f"item {n}" for n in range(len(next(iter(columns.values())))))
     return LabelTable(items, {name: tuple(column) for name, column in columns.items()})
 
@@ -48,3 +49,14 @@ def test_undefined_agreement_is_a_dash_with_its_reason() -> None:
     panel = reliability_table(figures, {})
     assert [text for text, _ in panel.rows[0]][:4] == ["all items", "3 of 3", "1.00", "–"]
     assert "no variance" in panel.notes[0][1]
+
+
+def test_page_shows_ac1_alpha_and_fleiss_of_three_raters_with_the_items_behind_them() -> None:
+    gaps = labels(ann=[1, 0, 1, 0, 1, 0], ben=[1, 0, 1, 0, 0, None], cat=[1, 0, 1, 1, 1, 0])
+    figures = audit_json(audit(gaps))
+    panel = reliability_table(figures, {})
+    shown = dict(zip(panel.headings, (text for text, _ in panel.rows[0]), strict=True))
+    assert shown["rated"] == "6 of 6"
+    assert shown["AC1 (95 % interval)"].startswith(f"{figures['ac1']:.2f} (")
+    assert shown["alpha (95 % interval)"].startswith(f"{figures['alpha']:.2f} (")
+    assert shown["Fleiss' kappa"] == f"{figures['fleiss']:.2f} (n 5)"

@@ -14,7 +14,7 @@ from chimeralab.rating.invitations import (
     list_training_sheets,
     normalize_rater_name,
 )
-from chimeralab.rating.packets import DraftRating, format_turns
+from chimeralab.rating.packets import DraftRating
 from chimeralab.rating.rater_checks import load_retest
 from chimeralab.rating.raters import find_rater, load_ratings
 from chimeralab.rating.ratings import Item
@@ -49,7 +49,7 @@ def rate_all(
     reason: str = "Read.",
 ) -> None:
     for sheet in service.session(who).sheets.values():
-        service.save(who, DraftRating(sheet.id, label(sheet), "1-2", reason))
+        service.save(who, DraftRating(sheet.id, label(sheet), "T0-T1", reason))
 
 
 def test_a_packet_on_the_server_is_shuffled_masked_and_has_duplicates(service):
@@ -201,7 +201,7 @@ def test_a_third_person_adjudicates_disagreements_without_seeing_names(service):
             ("1", "Ann is sure."),
             ("0", "Bob sees progress."),
         }
-        service.save(cid, DraftRating(sheet.id, "1", "1-4", "All four are the same."))
+        service.save(cid, DraftRating(sheet.id, "1", "T0-T3", "All four are the same."))
     before = {name: load_ratings(service.study, name) for name in ("human:ann", "human:bob")}
     assert service.hand_in(cid)[0] == len(session.sheets)
     assert {each.label for each in service.load_adjudications().values()} == {"1"}
@@ -231,7 +231,3 @@ def test_an_exported_copy_has_no_links_or_drafts(service, tmp_path):
 def test_unprintable_rater_names_are_rejected(name):
     with pytest.raises(InputError, match="invalid rater name"):
         normalize_rater_name(name)
-
-
-def test_turns_are_formatted_as_ranges():
-    assert format_turns([7, 4, 5, 6, 9, 9]) == "4-7, 9"

@@ -27,10 +27,11 @@ from chimeralab.rating.rater_checks import (
     measure_attacks,
 )
 from chimeralab.rating.ratings import Item, count_ratings, rate_all
-from chimeralab.rating.rubric import load_rubric
+from chimeralab.rating.rubric import VERSIONS, load_rubric
 from chimeralab.rating.rules import rate_by_rules
 
-RUBRIC = load_rubric()
+# It counts turns from 1; `test_turn_labels.py` has what is labelled from T0.
+RUBRIC = load_rubric(VERSIONS["4.0"])
 MARK = "f00dfeed"
 LOOP = Item("loop", ("Well.", "Again and again.", "Again and again.", "Again and again."))
 FREE = Item("free", ("The sea is calm.", "Bees dance.", "Iron rusts in salty air."))
@@ -99,7 +100,7 @@ hostile = st.lists(
 
 @given(hostile)
 def test_encoded_turns_are_one_line_that_decodes_to_the_texts(item: Item) -> None:
-    line = encode_turns(item)
+    line = encode_turns(item, RUBRIC)
     assert tuple(json.loads(line).values()) == item.texts
     assert len(line.splitlines()) == 1
     assert line.isprintable()

@@ -2,12 +2,14 @@
 
 import csv
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.parts import validate
 from chimeralab.rating.packets import (
     PAGE,
     SHEET,
@@ -15,8 +17,9 @@ from chimeralab.rating.packets import (
     PacketRatings,
     export_packet,
     import_packet,
+    lay_out_packet,
 )
-from chimeralab.rating.ratings import Item
+from chimeralab.rating.ratings import Item, Shuffler
 from chimeralab.rating.rubric import BUILT_IN, load_rubric, lock_path, parse_rubric
 
 RUBRIC = load_rubric()
@@ -27,13 +30,17 @@ ITEMS = [
     for n in range(40)
 ]
 BY_ID = {item.id: item for item in ITEMS}
-PLAN: Any = {"seed": 3, "masked": ("Qwen", "HOMO_A")}
+PLAN: Any = {"shuffler": Shuffler("secret", "packet 3"), "names": ("Qwen", "HOMO_A")}
+
+
+def export(folder: Path, items: Sequence[Item] = ITEMS, **changes: Any) -> PacketKey:
+    return export_packet(folder, lay_out_packet(items, RUBRIC, **PLAN | changes), RUBRIC)
 
 
 @pytest.fixture
 def packet(tmp_path: Path) -> tuple[Path, PacketKey]:
     folder = tmp_path / "packet"
-    return folder, export_packet(folder, ITEMS, RUBRIC, **PLAN)
+    return folder, export(folder)
 
 
 def rows_of(sheet: Path) -> list[dict[str, str]]:
@@ -114,10 +121,14 @@ def test_the_page_contains_the_whole_rubric(packet: tuple[Path, PacketKey]) -> N
         assert text.replace("'", "&#39;") in page
 
 
-def test_the_same_seed_makes_the_same_packet(tmp_path: Path) -> None:
-    one, other = (export_packet(tmp_path / name, ITEMS, RUBRIC, **PLAN) for name in "ab")
+def test_the_same_secret_and_purpose_make_the_same_packet(tmp_path: Path) -> None:
+    one, other = (export(tmp_path / name) for name in "ab")
     assert one == other
-    assert export_packet(tmp_path / "c", ITEMS, RUBRIC, seed=4) != one
+    others = Shuffler("secret", "packet 4"), Shuffler("another", "packet 3")
+    for name, shuffler in zip("cd", others, strict=True):
+        unlike = export(tmp_path / name, shuffler=shuffler)
+        assert unlike.packet != one.packet
+        assert [each.item for each in unlike.entries] != [each.item for each in one.entries]
 
 
 def test_checksums_survive_a_spreadsheet_and_hide_duplicates(
@@ -131,7 +142,7 @@ def test_checksums_survive_a_spreadsheet_and_hide_duplicates(
 def test_a_filled_packet_is_imported_with_labels_turns_and_retest(
     packet: tuple[Path, PacketKey],
 ) -> None:
-    fill(packet[0] / SHEET, label="1", turns="1 - 3", reason="Turns 1 to 3.")
+    fill(packet[0] / SHEET, label="1", turns="T0 - 2", reason="T0 to T2.")
     ratings, repeated = import_study_packet(packet)
     assert len(ratings) == 40
     assert {(r.rater, r.label, r.turns) for r in ratings} == {("ann", 1, (1, 2, 3))}
@@ -154,8 +165,8 @@ def test_a_blank_label_is_none_and_counted(packet: tuple[Path, PacketKey]) -> No
         ({"label": ""}, "has no label"),
         ({"label": "1", "sheet": "p0000000-001"}, "is not part of packet"),
         ({"label": "1", "check": "abcdefabcdef"}, "was the text edited?"),
-        ({"label": "1", "turns": "3-9"}, "write them like 4-7"),
-        ({"label": "1", "turns": "first three"}, "write them like 4-7"),
+        ({"label": "1", "turns": "3-9"}, "write them like T4-T7"),
+        ({"label": "1", "turns": "first three"}, "write them like T4-T7"),
     ],
 )
 def test_a_wrongly_filled_packet_is_rejected(
@@ -199,24 +210,44 @@ def test_another_rubric_is_rejected(packet: tuple[Path, PacketKey]) -> None:
 
 
 def test_a_key_survives_serialisation(packet: tuple[Path, PacketKey]) -> None:
-    assert PacketKey.of(json.loads(json.dumps(packet[1].as_dict()))) == packet[1]
+    assert validate(PacketKey, json.loads(json.dumps(packet[1].as_dict()))) == packet[1]
 
 
 def test_a_folder_that_is_not_empty_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(InputError, match="is not empty"):
-        export_packet(tmp_path, ITEMS, RUBRIC, **PLAN)
+        export(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_packet_can_have_one_item_or_odd_text(tmp_path: Path) -> None:
-    key = export_packet(tmp_path / "p", [Item("x", ("\ud800 \x00",))], RUBRIC, **PLAN)
+    key = export(tmp_path / "p", [Item("x", ("\ud800 \x00",))])
     assert len(key.entries) == 1
 
 
 def test_bidirectional_control_characters_are_shown_by_name(tmp_path: Path) -> None:
     turning = "\u202e\u202d\u2066\u2067\u2069\u200f\u061c"
-    export_packet(tmp_path / "p", [Item("x", (f"safe{turning}elif", "b", "c"))], RUBRIC, **PLAN)
+    export(tmp_path / "p", [Item("x", (f"safe{turning}elif", "b", "c"))])
     page = (tmp_path / "p" / PAGE).read_text(encoding="utf-8")
     assert not set(turning) & set(page)
     assert "safe[U+202E][U+202D]" in page
+
+
+def test_packet_without_its_sheet_is_completed(packet: tuple[Path, PacketKey]) -> None:
+    folder, key = packet
+    sheet = (folder / SHEET).read_bytes()
+    (folder / SHEET).unlink()
+    assert export(folder) == key
+    assert (folder / SHEET).read_bytes() == sheet
+    with pytest.raises(InputError, match="is not empty"):
+        export(folder)
+
+
+def test_key_is_kept_before_a_packet_exists(tmp_path: Path) -> None:
+    def fail(key: PacketKey) -> None:
+        assert not (tmp_path / "p").exists()
+        raise InputError("the disk is full")
+
+    with pytest.raises(InputError, match="full"):
+        export_packet(tmp_path / "p", lay_out_packet(ITEMS, RUBRIC, **PLAN), RUBRIC, fail)
+    assert not (tmp_path / "p").exists()

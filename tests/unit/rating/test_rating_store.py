@@ -3,6 +3,7 @@
 import csv
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from chimeralab.rating.samples import draw, find_sample, load_samples, mark_used
 from chimeralab.rating.study_audit import audit_study
 from chimeralab.rating.validity import Validity
 from chimeralab.study import LockError, RunOptions, Study, run_study
+from chimeralab.study.store import Store
 from chimeralab.study.verdicts import detect_study
 from tests.plans import RATED, judge
 
@@ -180,7 +182,7 @@ def test_a_sample_can_be_balanced_on_the_verdict(make_study):
 def test_the_lock_contains_the_rubric(make_study):
     study = make_study(DRAFTED, OWN_RUBRIC)
     locked = study.freeze().resolved["extras"]["rubric"]
-    assert locked["version"] == "4.0"
+    assert locked["version"] == "3.0"
     run_study(study)
     (study.path / "mine.toml").write_text(DRAFT + "\n# one more line\n", encoding="utf-8")
     with pytest.raises(LockError, match=r"extras.rubric.sha256"):
@@ -205,8 +207,8 @@ def test_errors_in_a_gate_are_named(make_study, new, complaint):
 
 
 def test_a_rubric_with_another_version_or_hash_is_rejected(make_study):
-    study = make_study(RATED, '[rubric]\nversion = "3.0"\n')
-    with pytest.raises(InputError, match=r"\[rubric\] version = '3.0', but the rubric's is '4.0'"):
+    study = make_study(DRAFTED, OWN_RUBRIC + 'version = "4.0"\n')
+    with pytest.raises(InputError, match=r"\[rubric\] version = '4.0', but the rubric's is '3.0'"):
         assert study.plan
 
 
@@ -264,7 +266,8 @@ def test_a_model_stops_rating_at_the_cost_limit_of_the_study(make_study):
     study = make_study(RATED, *PRICED, limited(max_cost=0.035), steps=DONE)
     done = rate_study(study, "judge")
     assert (done.newly_rated, done.left, done.tally["items"]) == (4, 12, 4)
-    assert done.stopped == "max_cost = 0.035 is used up (0.0400 spent)"
+    # With the first question of the rater, estimated without token counts.
+    assert done.stopped == "max_cost = 0.035 is used up (0.0401 spent)"
     again = rate_study(study, "judge")
     assert (again.newly_rated, again.left) == (0, 16 - 4)
 
@@ -281,15 +284,46 @@ def test_an_answer_of_unknown_cost_stops_a_rater_with_a_limit(make_study):
     done = rate_study(study, "judge")
     assert done.newly_rated == 1
     assert "max_cost can't be enforced" in (done.stopped or "")
+    # It counts by its estimate when the next command adds up what was spent.
+    with closing(Store(study.store_path)) as store:
+        assert store.total_cost() > 0.01
 
 
 def test_a_rater_is_stopped_by_answers_that_are_billed_and_unusable(make_study):
     billed = ('"judging:Judge"\n', '"judging:Judge"\nmanner = "billed"\n')
     study = make_study(RATED, *PRICED, billed, limited(max_cost=0.05), steps=DONE)
     done = rate_study(study, "judge")
-    # A cent for each answer, three answers for each item.
-    assert done.stopped == "max_cost = 0.05 is used up (0.0500 spent)"
-    assert done.left == 14
+    # A cent for each answer, three answers for each item: the second item is given up midway.
+    assert done.stopped == "max_cost = 0.05 is used up (0.0501 spent)"
+    assert (done.unanswered, done.left) == (1, 15)
+    assert rate_study(study, "judge").left == 16
+
+
+PAYING = """
+from dataclasses import dataclass
+from chimeralab.rating.ratings import Attempt, RaterFacts, Rating
+
+@dataclass(frozen=True)
+class Paid:
+    about = RaterFacts("program", costs_money=True)
+
+    def open(self, rubric):
+        return self
+
+    async def rate(self, item):
+        attempt = Attempt("clean", "", "0", cost=0.02)
+        return Rating(item.id, "", 0, "No loop.", attempts=(attempt,))
+"""
+
+
+def test_a_custom_rater_is_charged_for_its_attempts(make_study):
+    plan = '[raters.paid]\nuse = "paying:Paid"\n'
+    files = RATED | {"paying.py": PAYING}
+    study = make_study(files, plan, *PRICED, limited(max_cost=0.05), steps=DONE)
+    done = rate_study(study, "paid")
+    assert done.stopped == "max_cost = 0.05 is used up (0.0600 spent)"
+    assert (done.newly_rated, done.left) == (3, 13)
+    assert rate_study(study, "paid").left == 13
 
 
 def test_a_rater_stops_at_the_time_limit(make_study):

@@ -1,5 +1,6 @@
 """The rubric as an artefact: a version, a state, and a lock on its bytes."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def test_built_in_rubric_is_locked_and_complete() -> None:
 
 
 def test_locked_rubric_with_one_changed_byte_is_rejected(locked: Path) -> None:
-    edited(locked, "When in doubt, answer 0.", "When in doubt, answer 0 ")
+    edited(locked, "In doubt, the label is 0:", "In doubt, the label is 0;")
     assert "was changed after it was locked" in refusal(locked)
 
 
@@ -80,6 +81,18 @@ def test_calibrated_rubric_can_be_locked_once(calibrated: Path) -> None:
         lock_rubric(calibrated)
 
 
+def test_lock_that_was_killed_half_way_can_be_completed(calibrated: Path) -> None:
+    before = calibrated.read_bytes()
+    lock_rubric(calibrated)
+    after = calibrated.read_bytes()
+    calibrated.write_bytes(before)  # the lock is written first
+    assert lock_rubric(calibrated) == load_rubric(calibrated)
+    assert calibrated.read_bytes() == after
+    calibrated.write_bytes(before + b"# another rubric\n")
+    with pytest.raises(InputError, match="without a lock"):
+        lock_rubric(calibrated)
+
+
 def test_draft_cannot_be_locked(calibrated: Path) -> None:
     edited(calibrated, 'state = "calibrated"', 'state = "draft"')
     before = calibrated.read_bytes()
@@ -91,13 +104,13 @@ def test_draft_cannot_be_locked(calibrated: Path) -> None:
 
 def test_calibrated_rubric_must_state_its_reliability(calibrated: Path) -> None:
     text = calibrated.read_text(encoding="utf-8")
-    calibrated.write_text(text[: text.rindex("why_unmeasured")], encoding="utf-8")
+    calibrated.write_text(text[: text.rindex("kappa")], encoding="utf-8")
     assert "must give the kappa" in refusal(calibrated)
 
 
 def test_current_version_must_be_in_the_history_once(calibrated: Path) -> None:
-    edited(calibrated, 'version = "4.0"', 'version = "4.1"')
-    assert "one entry for version 4.1" in refusal(calibrated)
+    edited(calibrated, 'version = "3.0"', 'version = "3.1"')
+    assert "one entry for version 3.1" in refusal(calibrated)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +119,7 @@ def test_current_version_must_be_in_the_history_once(calibrated: Path) -> None:
         ("short_words = 15", "shortwords = 15", "short_words"),
         ('id = "A"', 'id = "A"\nwieght = 2', "wieght"),
         ("label = 1", "label = 2", "examples[1] label"),
-        ('version = "4.0"', "version = ", "TOML"),
+        ('version = "3.0"', "version = ", "TOML"),
     ],
 )
 def test_malformed_rubric_is_rejected_with_the_place_of_the_error(
@@ -140,5 +153,9 @@ def test_text_for_raters_omits_the_history(rubric: Rubric) -> None:
 def test_history_states_the_reliability_of_each_version(rubric: Rubric) -> None:
     lines = history_lines(rubric)
     assert len(lines) == len(rubric.history)
-    assert "kappa 0.566 on 180 items" in lines[4]
-    assert "not measured" in lines[-1]
+    assert [line.split()[1] for line in lines] == ["1.0", "2.0", "2.1", "2.2", "3.0"]
+    assert all("(2026-02-19)" in line for line in lines)
+    kappas = [re.search(r"\(kappa (.*?)[):]", line) for line in lines]
+    assert [found and found[1] for found in kappas] == [
+        "0.011", "not measured", "0.519", "not measured", "0.566 on 180 items",
+    ]  # fmt: skip

@@ -6,9 +6,10 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection
 from chimeralab.detection.locked import LOCKED
+from chimeralab.rating.gate import ValidityBar
 from chimeralab.rating.ratings import Item, Rating
 from chimeralab.rating.rubric import Label
-from chimeralab.rating.validity import MEANING, Validity, robustness, validity
+from chimeralab.rating.validity import MEANING, Validity, judge_validity, robustness, validity
 
 UNRELATED = [
     "The ferry sails at noon.", "Bees dance.", "Iron rusts in salt.", "A comet passed.",
@@ -77,6 +78,17 @@ def test_sensitivity_and_specificity_come_from_the_rater() -> None:
     result = validity(verdicts, told, items, rng=rng())
     assert (result.diagnosis.sensitivity.value, result.diagnosis.specificity.value) == (0.5, 0.5)
     assert result.classes == {"short loop": 1, "similar meaning": 1}
+
+
+def test_detector_that_marks_everything_is_not_validated_by_its_sensitivity() -> None:
+    """Without a 0 from the rater, nothing is known of false alarms."""
+    names = [f"t{n}" for n in range(40)]
+    items = {name: Item(name, tuple(UNRELATED)) for name in names}
+    verdicts, told = [detection(name, 5) for name in names], [rating(name, 1) for name in names]
+    found = validity(verdicts, told, items, rng=rng())
+    assert found.diagnosis.sensitivity.interval[0] > 0.9
+    validated, why = judge_validity(ValidityBar(sensitivity=0.8), {"ann": found})
+    assert (validated, why) == (False, "its specificity against ann is undefined")
 
 
 def test_items_without_verdict_or_label_are_excluded() -> None:

@@ -10,7 +10,6 @@ from chimeralab.stats.agreement import (
     Table2x2,
     cohen_kappa,
     expected_agreement,
-    gwet_ac1,
     kappa_bootstrap,
     kappa_max,
     kappa_score,
@@ -19,6 +18,7 @@ from chimeralab.stats.agreement import (
     kappa_wald,
     label_column,
     negative_agreement,
+    pair_ac1,
     pair_alpha,
     positive_agreement,
     raw_agreement,
@@ -52,7 +52,7 @@ def test_pairs_with_a_missing_label_are_left_out_of_the_table():
     assert tabulate([1, None, 0, 1], [1, 1, None, 0]) == Table2x2(1, 1, 0, 0)
 
 
-@pytest.mark.parametrize("statistic", [raw_agreement, expected_agreement, cohen_kappa, gwet_ac1])
+@pytest.mark.parametrize("statistic", [raw_agreement, expected_agreement, cohen_kappa, pair_ac1])
 def test_no_items_leave_every_coefficient_undefined(statistic):
     assert statistic(EMPTY) is None
 

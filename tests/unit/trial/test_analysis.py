@@ -127,6 +127,28 @@ def test_coherence_compares_probe_replies_with_the_conversation():
     ) == HitRate(1, 1)
 
 
+@pytest.mark.weights
+@pytest.mark.parametrize(
+    ("before", "after", "coherent"),
+    [
+        ("Rome", "It is Rome.", True),
+        ("It is Rome.", "rome", True),
+        ("She owns twelve cows.", "She owns 12 cows.", True),
+        ("He bought a big house.", "He bought a large house.", True),
+        ("It is Rome.", "It is Oslo.", False),
+        ("She owns twelve cows.", "She owns ten cows.", False),
+        ("The door was open.", "The door was not open.", False),
+    ],
+)
+def test_free_answers_cohere_if_they_mean_the_same(before, after, coherent):
+    first, again = (changed(ROW, options=0, response=text) for text in (before, after))
+    expected = HitRate(int(coherent), 1)
+    assert measures.narrative_coherence([first, again]) == expected
+    said = changed(first, states=f"Ada|does|{before}")
+    aside = changed(ROW, item="q2", recall_states=f"Ada|does|{after}", recall_options=0)
+    assert measures.narrative_coherence([said, aside]) == expected
+
+
 @pytest.mark.parametrize(
     ("kind", "claim", "own", "answer", "expected"),
     [

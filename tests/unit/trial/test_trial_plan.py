@@ -33,6 +33,15 @@ def test_dose_design_is_one_line(make_study):
     assert doses == {"conformity-size-0": 0, "conformity-size-3": 3, "conformity-size-7": 7}
 
 
+def test_frequency_and_duration_of_amnesia_can_be_dosed(make_study):
+    line = "dose = { amnesia.frequency = [0.2, 0.8], amnesia.duration = [1, 4] }"
+    design = ('factorial = ["amnesia", "infallibility", "conformity"]', line)
+    arms = make_study(SMALL, design).plan.own.arms.values()
+    parts = [arm.stressors["amnesia"] for arm in arms if arm.dose is not None]
+    doses = {(part.frequency, part.duration) for part in parts}
+    assert doses == {(0.2, 2), (0.8, 2), (0.5, 1), (0.5, 4)}
+
+
 def test_countermeasure_comes_with_its_bare_arm(make_study):
     plan = make_study(SMALL, ("factorial =", 'countermeasures = ["ledger"]\nfactorial =')).plan
     assert {"amnesia", "amnesia-with-ledger"} <= plan.own.arms.keys()
@@ -198,7 +207,7 @@ def with_measure(use: str, code: str = "") -> Files:
 
 def test_lock_names_the_countermeasure_of_an_arm(make_study):
     found = {use: make_lock(make_study(with_measure(use)).plan) for use in ("review", "commit")}
-    assert found["review"].sha256 != found["commit"].sha256
+    assert found["review"].resolved != found["commit"].resolved
     assert found["review"].resolved["trial"]["arms"]["helped"]["against"] == "review"
 
 
@@ -210,7 +219,7 @@ def test_lock_has_the_code_of_a_custom_countermeasure(make_study):
     one = make_lock(make_study(with_measure("own:Own", code), name="one").plan)
     other = make_lock(make_study(with_measure("own:Own", code + "# changed\n"), name="other").plan)
     assert list(one.resolved["outside_code"]) == ["own:Own"]
-    assert one.sha256 != other.sha256
+    assert one.resolved != other.resolved
 
 
 def test_commitment_requires_the_private_answer_probe(make_study):

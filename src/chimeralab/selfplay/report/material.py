@@ -13,7 +13,6 @@ from chimeralab.core.records import Detection, plain_value
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, resolve_loops
 from chimeralab.detection.seam import Detector, summarise_detector
-from chimeralab.detection.verdict import from_json
 from chimeralab.embedding.encoder import MODEL, PAPERS
 from chimeralab.rating.gate import check_wording
 from chimeralab.rating.study_audit import Reliability, load_reliability, scope_of
@@ -31,6 +30,7 @@ from chimeralab.selfplay.analysis import ONE_CONDITION, primary_contrasts, selec
 from chimeralab.selfplay.conditions import ConditionSummary
 from chimeralab.selfplay.kind import analyse_runs
 from chimeralab.selfplay.outcomes import Measure, measure_name
+from chimeralab.selfplay.report.tables import describe_unseen
 from chimeralab.selfplay.runs import (
     TOO_SHORT,
     ExcludedRuns,
@@ -115,11 +115,10 @@ def gather(
     on_progress("judging conversations without a verdict")
     unjudged = _judge(study)
     on_progress("recomputing verdicts and hashes")
-    verification = verify_study(study)
+    verification = verify_study(study, is_reporting=True)
     # A recomputed verdict replaces a stored one that differs.
     corrected = verification.corrected
-    rows = list(load_detections(study))
-    detections = tuple(corrected.get(row["id"]) or from_json(row) for row in rows)
+    detections = tuple(corrected.get(each.id) or each for each in load_detections(study))
     waiting = count_unjudged(study, detections, unjudged)
     with study.archive() as archive:
         arms = sorted(flow(archive), key=lambda arm: _plan_position(study, arm.condition))
@@ -140,7 +139,8 @@ def gather(
     )
     on_progress("analysing")
     try:
-        runs = runs_of(detections, study.path.name, waiting)
+        lags = study.plan.detector.settings.needs.lags
+        runs = runs_of(detections, study.path.name, waiting, lags)
         changed = plain_value(corrected)
         return _analyse(material, runs, estimates or Estimates(study), changed)
     except InputError as error:
@@ -158,7 +158,7 @@ def _judge(study: Study) -> str:
     try:
         detect_study(study)
     except LockError:
-        judged = {row["id"] for row in load_detections(study)}
+        judged = {each.id for each in load_detections(study)}
         with study.archive() as archive:
             talks = [talk for talk in archive.talks() if talk["turns"]]
         waiting = any(talk["id"] not in judged for talk in talks)
@@ -222,7 +222,7 @@ def least_certain(comparisons: Sequence[Effect]) -> Effect:
 
 
 def glance(material: Material) -> tuple[str, ...]:
-    """The result in two sentences, worded as the reliability gate allows."""
+    """The result in two or three sentences, worded as the reliability gate allows."""
     content: dict[str, Any] = {}
     if material.results:
         analysis, conditions = material.results[0], material.results[0].conditions
@@ -251,20 +251,22 @@ def glance(material: Material) -> tuple[str, ...]:
             "widest": [each for each in tested if isclose(abs(each.estimate or 0.0), largest)],
             "measure": measure_name(material.measure, material.words),
             "measure_name": measure_name,
+            "unseen": describe_unseen(analysis),
             "numbers": lambda each: format_difference(
                 each.estimate, each.interval, UNITS[each.measure]
             ),
         }
-    sentences = render_text(
+    found = render_text(
         "selfplay_glance.txt",
         results=material.results,
         no_results=material.no_results,
         words=material.words,
         **content,
     )
+    sentences = tuple(filter(None, found))
     for sentence in sentences:
         check_wording(sentence, scope_of(material.reliability))
-    return tuple(sentences)
+    return sentences
 
 
 def _format_share(of: ConditionSummary) -> str:

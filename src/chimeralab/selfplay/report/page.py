@@ -11,6 +11,8 @@ from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, Loops, resolve_loops
 from chimeralab.detection.seam import Detector, summarise_detector
 from chimeralab.embedding.encoder import default_encoder
+from chimeralab.rating.plan import load_study_rubric
+from chimeralab.rating.rubric import Rubric
 from chimeralab.rating.study_audit import Reliability, scope_of
 from chimeralab.rating.validity import validity_in_words
 from chimeralab.report.charts.canvas import Figure
@@ -40,7 +42,7 @@ from chimeralab.report.page import (
     strong,
 )
 from chimeralab.report.table import SIGNIFICANT
-from chimeralab.selfplay.outcomes import MEASURES, PAIRS, measure_name
+from chimeralab.selfplay.outcomes import PAIRS, measure_name
 from chimeralab.selfplay.report import figures, tables
 from chimeralab.selfplay.report.figures import say
 from chimeralab.selfplay.report.material import (
@@ -81,7 +83,7 @@ def make_report(material: Material) -> Report:
     # Verdicts of earlier versions have no loops.
     if any(found.looping is not None for found in material.detections):
         sections.append(_loops(material))
-    sections.append(reliability_section(material.reliability))
+    sections.append(reliability_section(material.reliability, load_study_rubric(study)))
     if conversations:
         collapsed, looping, healthy = choice
         about = say("choice", collapsed=collapsed, looping=looping, healthy=healthy, words=words)
@@ -90,6 +92,8 @@ def make_report(material: Material) -> Report:
     analysis = results[0] if results else None
     entries = list_entries(study, analysis, material.reliability, detections=material.detections)
     precisions = [each.encoder["precision"] for each in material.detections]
+    gate, prompts = study.plan.extras["gate"], len(study.plan.prompts)
+    gate_limits = say("gate_limits", limits=list(gate.advise(len(study.talks), prompts)))
     return make_page(
         Frame(
             kind="study",
@@ -97,7 +101,7 @@ def make_report(material: Material) -> Report:
             lock=material.lock,
             verification=material.verification,
             glance=glance(material),
-            remarks=[scope.sentence, few_prompts(analysis) if analysis else ""],
+            remarks=[scope.sentence, gate_limits, few_prompts(analysis) if analysis else ""],
             facts=list(facts(material)),
             design=[tables.cast_table(study.plan)],
             flow=study_flow(material),
@@ -164,6 +168,7 @@ def study_flow(material: Material) -> dict[str, tuple[Stage, ...]]:
 
 def _results(material: Material, analysis: Analysis, runs: Runs) -> Iterator[Section]:
     words = material.words
+    unseen = tables.unseen_cycles(analysis)
     yield Section(
         "distributions",
         f"How much {words.was}",
@@ -171,6 +176,7 @@ def _results(material: Material, analysis: Analysis, runs: Runs) -> Iterator[Sec
             figures.distribution_figure(analysis, runs, words),
             tables.shares(analysis),
             paragraph(say("about_shares", words=words), "note"),
+            *([unseen, paragraph(say("about_unseen"), "note")] if unseen else ()),
             *([bullets(analysis.notes, "note")] if analysis.notes else ()),
         ],
     )
@@ -212,11 +218,12 @@ def _contrasts(material: Material, analysis: Analysis, runs: Runs) -> Section:
     forest = figures.forest_figure(analysis, runs, measure, words)
     others = [
         details(f"Differences in the {measure_name(name, words)}", [table(name)])
-        for name in MEASURES
+        for name in analysis.measures
         if name != measure
     ]
     note = paragraph(f"{say('about_tests')} {few_prompts(analysis)}", "note")
-    blocks = [*([forest] if forest else ()), table(measure), *others, note]
+    unseen = [paragraph(line) for line in [tables.describe_unseen(analysis)] if line]
+    blocks = [*([forest] if forest else ()), table(measure), *unseen, *others, note]
     return Section("contrasts", "Differences between conditions", blocks)
 
 
@@ -234,22 +241,31 @@ def _loops(material: Material) -> Section:
     return Section("loops", "Which conversations loop", [paragraph(about), table])
 
 
-def reliability_section(found: Reliability | None) -> Section:
-    """The gate, the raters, and how far they agree."""
+def reliability_section(found: Reliability | None, rubric: Rubric) -> Section:
+    """The gate, the raters, how far they agree, and whether their rubric is calibrated."""
+    warning = f"{rubric.warning[:1].upper()}{rubric.warning[1:]}."
+    notes = [paragraph(warning)] if rubric.warning else []
     if found is None:
         none = (
             "No reliability audit has been run: only the detector has judged these conversations."
         )
-        return Section("reliability", "Reliability", [paragraph(none)])
+        return Section("reliability", "Reliability", [paragraph(none), *notes])
     sentence = scope_of(found).sentence
     gate = paragraph(strong(found.verdict, before="Gate: ", after=f". {sentence}"))
     if found.figures is None:
-        return Section("reliability", "Reliability", [gate])
+        return Section("reliability", "Reliability", [gate, *notes])
     blocks = [
         gate,
         paragraph(f"Raters: {'; '.join(map(str, found.raters))}."),
         tables.reliability_table(found.figures, found.figures["by_stratum"]),
-        bullets([found.retest_in_words, *starmap(validity_in_words, found.against.items())]),
+        bullets(
+            [
+                found.retest_in_words,
+                *starmap(validity_in_words, found.against.items()),
+                *filter(None, [say("gate_limits", limits=found.limits)]),
+            ]
+        ),
+        *notes,
     ]
     return Section("reliability", "Reliability", blocks)
 

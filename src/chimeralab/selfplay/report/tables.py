@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from chimeralab.core.numbers import between, number, p_value, percent
 from chimeralab.core.records import Detection
 from chimeralab.core.result_words import ResultWords
-from chimeralab.report.page import render_text
+from chimeralab.report.page import render_sentence, render_text
 from chimeralab.report.table import (
     SIGNIFICANT,
     UNITS,
@@ -47,6 +47,7 @@ def interpret(analysis: Analysis, words: ResultWords) -> list[str]:
     found = render_text(
         "selfplay_reading.txt",
         analysis=analysis,
+        unseen=describe_unseen(analysis),
         conditions=analysis.conditions,
         order=analysis.rank_stability.order,
         words=words,
@@ -61,6 +62,52 @@ def interpret(analysis: Analysis, words: ResultWords) -> list[str]:
         hardest=min(designs, key=lambda pair: pair[0])[1] if designs else None,
     )
     return list(filter(None, found))
+
+
+def unseen_cycles(analysis: Analysis) -> Table | None:
+    """Runs with cycles that the rule can't count, by condition; None if nothing is known."""
+    if all(each.unseen_runs is None for each in analysis.conditions.values()):
+        return None
+    headings = (
+        "condition",
+        f"runs with an unseen cycle ({_interval_heading(analysis)})",
+        "mean share by the rule",
+        "mean share if they counted",
+    )
+    rows = [
+        [
+            name,
+            _estimate_cell(each, "unseen_share", "unseen_ci"),
+            percent(each.mean),
+            _cell(each, "mean_if_seen", percent),
+        ]
+        for name, each in analysis.conditions.items()
+    ]
+    names = ("unseen_runs", "unseen_share", "unseen_ci", "mean", "mean_if_seen")
+    raw = [
+        {"condition": name, **flatten({key: each.as_dict()[key] for key in names})}
+        for name, each in analysis.conditions.items()
+    ]
+    return make_table("unseen_cycles", headings, rows, raw)
+
+
+def describe_unseen(analysis: Analysis) -> str:
+    """Say how many runs have a cycle that the rule can't count; empty if none is known."""
+    found = {name: each for name, each in analysis.conditions.items() if each.unseen_runs}
+    if not found:
+        return ""
+    return render_sentence(
+        "selfplay_sentences.txt",
+        "unseen_cycles",
+        shares={
+            name: format_estimate(each.unseen_share, each.unseen_ci, UNITS["share"])
+            for name, each in analysis.conditions.items()
+            if each.unseen_share is not None
+        },
+        order=analysis.rank_stability.order,
+        order_if_seen=analysis.order_if_seen,
+        means={name: percent(each.mean_if_seen) for name, each in analysis.conditions.items()},
+    )
 
 
 def cast_table(plan: "Plan") -> Table:
@@ -318,21 +365,29 @@ def reliability_table(
 ) -> Table:
     """Agreement of the raters over all items and in each stratum."""
     panels = {"all items": overall, **by_stratum}
-    names = ("n_valid", "n_total", "agreement", "kappa", "pabak", "ac1")
+    intervals = {"kappa": "kappa_ci_score", "ac1": "ac1_ci", "alpha": "alpha_ci"}
+    shown = ["agreement", "kappa", "pabak", "ac1", "alpha"]
+    # Of two raters, Fleiss' kappa says what alpha says.
+    shown += ["fleiss"] if overall["pairs"] else []
+    names = ("n_valid", "n_total", *shown, *intervals.values(), "fleiss_n")
     raw = [
-        {"items": items, **{name: figures.get(name) for name in names}}
+        {"items": items, **flatten({name: figures.get(name) for name in names})}
         for items, figures in panels.items()
     ]
     rows: list[list[Cell]] = []
     for items, figures in panels.items():
         why = figures["reasons"]
-        agreement, kappa, pabak, ac1 = (
-            optional_cell(number(figures[name], 2), figures[name], why.get(name))
-            for name in ("agreement", "kappa", "pabak", "ac1")
-        )
-        if figures["kappa"] is not None:
-            kappa = f"{kappa} ({between(figures['kappa_ci_score'], 2)})"
-        rated = f"{figures['n_valid']:,} of {figures['n_total']:,}"
-        rows.append([items, rated, agreement, kappa, pabak, ac1])
-    headings = ("items", "rated", "agreement", "kappa (95 % interval)", "PABAK", "AC1")
-    return make_table("reliability", headings, rows, raw)
+        rows.append([items, f"{figures['n_valid']:,} of {figures['n_total']:,}"])
+        for name in shown:
+            cell = optional_cell(number(figures[name], 2), figures[name], why.get(name))
+            ends = figures.get(intervals.get(name, ""))
+            if ends is not None:
+                cell = f"{cell} ({between(ends, 2)})"
+            elif name == "fleiss" and figures[name] is not None:
+                cell = f"{cell} (n {figures['fleiss_n']:,})"
+            rows[-1].append(cell)
+    titles = {"pabak": "PABAK", "ac1": "AC1", "fleiss": "Fleiss' kappa"}
+    headings = [
+        f"{titles.get(name, name)}{' (95 % interval)' * (name in intervals)}" for name in shown
+    ]
+    return make_table("reliability", ("items", "rated", *headings), rows, raw)

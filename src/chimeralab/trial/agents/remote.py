@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.files import parse_json
 from chimeralab.core.parts import SentKey
 from chimeralab.core.records import Record
 from chimeralab.core.text import redact
@@ -276,7 +277,7 @@ class CommandAgent(RemoteAgent):
     def _settle(self, line: bytes) -> None:
         """Resolve the request that a line answers; other lines are ignored."""
         try:
-            given = json.loads(line)
+            given = parse_json(line)
         except ValueError:
             return
         number = given.get("id") if isinstance(given, dict) else None

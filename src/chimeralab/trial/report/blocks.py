@@ -371,13 +371,17 @@ def measures_table(subject: SubjectResult) -> Table:
             shown = format_estimate(found.value, found.interval, unit_of(name))
             cells.append(optional_cell(shown, found.value, find_measure(name).missing))
         rows.append(cells)
-    never: list[Cell] = ["number of wrong beliefs never corrected", BETTER[True]]
-    for arm in subject.arms:
-        value = arm.measures["trials_to_correction"].value
-        missing = find_measure("trials_to_correction").missing
-        never.append(optional_cell(f"{arm.corrections_censored:,}", value, missing))
-    if "trials_to_correction" in measures:
-        rows.append(never)
+    for name, title, count in (
+        ("trials_to_correction", "wrong beliefs never corrected", "corrections_censored"),
+        ("narrative_coherence", "answers that contradict an earlier one", "contradictions"),
+    ):
+        if name in measures:
+            cells, missing = [f"number of {title}", BETTER[True]], find_measure(name).missing
+            for arm in subject.arms:
+                found = arm.measures[name]
+                shown = f"{getattr(arm, count):,} of {found.occasions:,}"
+                cells.append(optional_cell(shown, found.value, missing))
+            rows.append(cells)
     raw = [
         {"subject": subject.subject, "arm": arm.arm, "cell": arm.cell, "dose": arm.dose,
          "measure": name, **_split_interval(found.as_dict())}

@@ -9,6 +9,7 @@ from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import NO_BREAK, between, p_phrase, plural
+from chimeralab.core.parts import validate
 from chimeralab.embedding.encoder import PAPERS
 from chimeralab.report.charts.flow import OUTCOMES, Stage, describe_attempts, format_counts
 from chimeralab.report.files import (
@@ -36,6 +37,7 @@ from chimeralab.report.table import format_change, format_difference
 from chimeralab.stats.effects import Effect, key_of, short
 from chimeralab.stats.intervals import MIN_CLUSTERS
 from chimeralab.study import Study, flow
+from chimeralab.study.database import name_cell
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.store import Archive, Row
 from chimeralab.study.verify import Verification, verify_study
@@ -64,7 +66,7 @@ def report_trial(study: Study, on_progress: Callable[[str], None], estimates: Es
     """Verify, analyse and report a trial."""
     require_run(study)
     on_progress("recomputing scores and hashes")
-    verification = verify_study(study)
+    verification = verify_study(study, is_reporting=True)
     on_progress("analysing")
     analysis = analyse_trial(study, estimates=estimates)
     if not analysis.sessions:
@@ -375,17 +377,17 @@ def show_session(study: Study, session: str, arm: str, limit: int = MAX_TRIALS) 
 
 _TRIALS = "SELECT trajectory, trial, correct, truth FROM trials WHERE trajectory = ? ORDER BY trial"
 _PROBES = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"
-_EVENTS = "SELECT kind, detail FROM events WHERE trajectory = ? AND turn = ? ORDER BY id"
+_EVENTS = "SELECT id, kind, detail FROM events WHERE trajectory = ? AND turn = ? ORDER BY id"
 
 
 def _trial(row: Row, script: Script, answers: Sequence[str], archive: Archive) -> dict[str, Any]:
     session, turn = row["trajectory"], row["trial"]
     probed = {reply["probe"]: reply["text"] for reply in archive.rows(_PROBES, session, turn)}
-    injections = [
-        Injection(event["kind"], **detail)
-        for event in archive.rows(_EVENTS, session, turn)
-        for detail in json.loads(event["detail"])["injections"]
-    ]
+    injections = []
+    for event in archive.rows(_EVENTS, session, turn):
+        with name_cell("events", event, "detail"):
+            for each in json.loads(event["detail"])["injections"]:
+                injections.append(validate(Injection, {"stressor": event["kind"], **each}))
     added = {each.text: each.stressor for each in injections if each.action == "said"}
     if missing_code(script):  # what was added is on record, but not its place
         lines = [

@@ -1,7 +1,6 @@
 """Scenarios in files: BenchForm, MT-Consistency, SYCON-Bench, and your own JSON Lines."""
 
 import ast
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field
 
 from chimeralab.core.errors import InputError, LogError
-from chimeralab.core.files import read_text
+from chimeralab.core.files import parse_json, read_text
 from chimeralab.core.numbers import plural
 from chimeralab.core.parts import choose, format_value, read_record
 from chimeralab.core.records import Record
@@ -132,8 +131,8 @@ def read_benchform(path: Path, seed: int = 0) -> tuple[Scenario, ...]:
     scenarios = []
     for file in files:
         try:
-            content = json.loads(read_text(file, BENCHFORM))
-        except (ValueError, RecursionError):
+            content = parse_json(read_text(file, BENCHFORM))
+        except ValueError:
             raise _misfit(file, BENCHFORM, "it is not JSON") from None
         items = content.get("data") if isinstance(content, dict) else None
         if not isinstance(items, list) or not items:

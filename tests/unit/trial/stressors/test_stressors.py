@@ -78,6 +78,18 @@ def test_higher_dose_removes_everything_a_lower_one_removes(key):
     assert len(hit[1]) < len(hit[3])
 
 
+def test_longer_events_disturb_every_trial_of_shorter_ones():
+    parts = [Amnesia(frequency=0.3, scope=1, duration=trials) for trials in (1, 2, 4)]
+    disturbed = [
+        {turn for turn in TURNS if script(amnesia=part).scene(turn, TRUTHS).injections}
+        for part in parts
+    ]
+    assert disturbed[0] < disturbed[1] < disturbed[2]
+    for trials, turns in zip((2, 4), disturbed[1:], strict=True):
+        last = {start + later for start in disturbed[0] for later in range(trials)}
+        assert turns == last & {*TURNS}
+
+
 @pytest.mark.parametrize("authority", ["examiner", "tool", "document"])
 @pytest.mark.parametrize("rounds", [0, 1, 3])
 def test_false_feedback_follows_the_last_rounds_of_teaching(authority, rounds):
@@ -115,6 +127,13 @@ def test_others_err_on_critical_trials_and_are_right_on_neutral_ones(source):
         if said:
             agreed = step.lure if step.consensus == "critical" else step.truth
             assert said[0].text.count(f": {agreed} (80 % sure)") == 4
+
+
+@pytest.mark.parametrize(("source", "voice"), [("peers", "Participant"), ("authority", "Expert")])
+def test_others_speak_as_peers_or_as_authorities(source, voice):
+    for each in injections(script(conformity=Conformity(3, source))):
+        _, *voices = each.text.splitlines()
+        assert [line.split(":")[0] for line in voices] == [f"{voice} {n}" for n in (1, 2, 3)]
 
 
 def test_dissenters_name_the_opposite():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from chimeralab.stats.calibration import calibration_rows
+from chimeralab.trial.sums import calibration_rows
 
 
 def answers(n=200, seed=1):

@@ -1,0 +1,98 @@
+"""The page about countermeasures says what the trial came out with, and nothing else."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STUDY = ROOT / "studies" / "countermeasures"
+PAGE = ROOT / "docs" / "countermeasures.md"
+# A number with decimals, and its sign if it has one.
+DECIMAL = re.compile(r"(?<![\w.,])[+−]?\d+\.\d+(?![\w.])")
+# What the page cites from elsewhere: the model's name and size, and what `check` predicted.
+CITED = {"1.5", "1.1", "0.17", "0.19", "0.22"}
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return " ".join(PAGE.read_text(encoding="utf-8").split())
+
+
+@pytest.fixture(scope="module")
+def result() -> dict:
+    found: dict = json.loads((STUDY / "numbers.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_every_number_of_the_page_is_one_of_the_trial(page, result):
+    known = {each["text"].removeprefix("< ") for each in result["numbers"].values()}
+    assert {*DECIMAL.findall(page)} - known <= CITED
+
+
+def test_every_kept_number_is_on_the_page(page, result):
+    texts = {name: each["text"] for name, each in result["numbers"].items()}
+    assert not {name: text for name, text in texts.items() if text not in page}
+
+
+def test_rows_of_the_tables_have_the_numbers_of_their_arms(page, result):
+    numbers = {name: each["text"] for name, each in result["numbers"].items()}
+
+    def shown(name: str) -> str:
+        low, high = numbers[f"{name}Low"], numbers[f"{name}High"]
+        return numbers[name] if low == "–" else f"{numbers[name]} ({low} to {high})"
+
+    arms = re.findall(r"mciRfQwen(\w+?)(?=\b)", " ".join(n for n in numbers if "Low" not in n))
+    arms = [arm for arm in arms if not arm.endswith("High") and "Minus" not in arm]
+    assert len(arms) == 8
+    for arm in arms:
+        title = " ".join(word.lower() for word in re.findall("[A-Z][a-z]+", arm))
+        cells = [title, shown(f"mciRfQwen{arm}"), numbers[f"mciQwen{arm}"], shown(f"dfsQwen{arm}")]
+        cells += [numbers[f"recallQwen{arm}"], numbers[f"conformityRateQwen{arm}"]]
+        assert f"| {' | '.join(cells)} |" in page
+
+
+@pytest.mark.parametrize(
+    ("difference", "measure", "name"),
+    [
+        ("amnesia − sham", "recall fidelity", "MciRfQwenAmnesiaMinusSham"),
+        ("amnesia − sham", "MCI", "MciQwenAmnesiaMinusSham"),
+        (
+            "amnesia with ledger − amnesia",
+            "recall fidelity",
+            "MciRfQwenAmnesiaWithLedgerMinusAmnesia",
+        ),
+        ("amnesia with ledger − amnesia", "MCI", "MciQwenAmnesiaWithLedgerMinusAmnesia"),
+        ("conformity − sham", "DFS", "DfsQwenConformityMinusSham"),
+        (
+            "conformity with commit − conformity",
+            "DFS",
+            "DfsQwenConformityWithCommitMinusConformity",
+        ),
+    ],
+)
+def test_declared_outcomes_have_their_estimate_and_interval(
+    page, result, difference, measure, name
+):
+    texts = {key: each["text"] for key, each in result["numbers"].items()}
+    low, high = texts[f"effect{name}Low"], texts[f"effect{name}High"]
+    bounds = "–" if low == "–" else f"{low} to {high}"
+    cells = (difference, measure, texts[f"effect{name}"], bounds, texts[f"holmP{name}"])
+    assert f"| {' | '.join(cells)} |" in page
+
+
+def test_checks_are_quoted_with_their_verdicts(page, result):
+    for each in result["checks"]:
+        verdict = "yes" if each["passed"] else "**no**"
+        assert f"| {each['check']} | {each['arm']} | {verdict} | {each['message']} |" in page
+
+
+def test_plan_is_the_one_that_was_locked(page, result):
+    plan = (STUDY / "plan.toml").read_bytes()
+    assert hashlib.sha256(plan).hexdigest() == result["plan_sha256"]
+    for name in ("lock", "locked_at", "root"):
+        assert result[name] in page
+    [revision] = re.findall(r'revision = "sha256:(\w+)"', plan.decode())
+    assert revision in page
