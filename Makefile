@@ -39,7 +39,7 @@ ELAPSED = echo "-- $$(( $$(date +%s) - $$(cat .venv/.demo-started) )) s since se
 AT_ONCE := -n auto --dist worksteal
 SAME_EXAMPLES := --hypothesis-profile=ci
 
-.PHONY: help demo check test test-all quick-tests tests test-integrations test-numpy test-oldest setup lint types layers soak mutants coverage bench pictures weights browser constraints clean
+.PHONY: help demo check test test-all quick-tests tests test-integrations test-numpy test-oldest setup lint types layers soak campaign mutants coverage bench pictures weights browser constraints clean
 
 help:
 	@echo "make demo      find the loops in examples, run a stress test and a small study, report both"
@@ -50,6 +50,7 @@ help:
 	@echo "make test-numpy  the tests where no C compiler works, in a clone of what is committed"
 	@echo "make test-oldest  the tests with the oldest versions of dependencies that are allowed"
 	@echo "make soak      make test five times, and twice beside four busy processes; it can be continued"
+	@echo "make campaign  fuzz, kill, damage and tamper in bulk, an hour; it can be continued"
 	@echo "make mutants   check that the tests find each of a list of planted errors"
 	@echo "make coverage  which lines the tests run"
 	@echo "make bench     the benchmarks (installs sentence-transformers to compare with)"
@@ -122,6 +123,10 @@ test-oldest: weights
 # Whether `make test` is green each time. SOAK="--quiet 1 --loaded 0" runs it once.
 soak: $(READY)
 	$(BIN)/python -m tests.soak $(SOAK)
+
+# Whether it survives bulk attacks. CAMPAIGN="--only fuzz --cases 10000" runs a hundredth of the fuzzing.
+campaign: setup
+	$(BIN)/python -m tests.campaign $(CAMPAIGN)
 
 mutants: setup
 	$(BIN)/python -m tests.mutants
@@ -196,4 +201,4 @@ constraints:
 	  --no-emit-index-url --quiet --output-file constraints.txt
 
 clean:
-	rm -rf .venv $(INTEGRATIONS) $(NUMPY) $(OLDEST) demo soak .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(INTEGRATIONS) $(NUMPY) $(OLDEST) demo soak campaign .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -118,11 +118,12 @@ class Judging:
         if self.settings.manner == "babbling":
             return Reply("It goes round and round.")
         mark = re.search(r"begin (\\w+)", text)[1]
-        turns = list(json.loads(text.splitlines()[1]).values())
+        data = json.loads(text.splitlines()[1])
+        turns, first = list(data.values()), int(next(iter(data), "1").lstrip("T"))
         found = [n for n in range(len(turns) - 2) if len(set(turns[n : n + 3])) == 1]
-        cited = [found[0] + n for n in (1, 2, 3)] if found else []
+        cited = [first + found[0] + n for n in range(3)] if found else []
         if self.settings.manner == "contrary":
-            cited = [] if found else [1, 2, 3]
+            cited = [] if found else [first + n for n in range(3)]
         step = "verbatim" if cited else "default"
         reason = f"Turns {cited} are equal." if cited else "No three turns are equal."
         answer = {"mark": mark, "label": int(bool(cited)), "step": step, "turns": cited}

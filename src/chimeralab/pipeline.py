@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from chimeralab.rating.calibration import calibrate
 from chimeralab.rating.rater_checks import check_rater as attack
 from chimeralab.rating.raters import rate_study as rate
 from chimeralab.rating.study_audit import audit_study as audit
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from chimeralab.trial.analysis import TrialAnalysis
 
 __all__ = [
-    "analyse", "analyse_trial", "attack", "audit", "detect", "export", "lock", "rate", "run",
-    "verify",
+    "analyse", "analyse_trial", "attack", "audit", "calibrate", "detect", "export", "lock", "rate",
+    "run", "verify",
 ]  # fmt: skip
 
 lock = Study.freeze

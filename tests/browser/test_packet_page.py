@@ -5,9 +5,15 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from chimeralab.rating.packets import PAGE, PacketKey, export_packet, import_packet
+from chimeralab.rating.packets import (
+    PAGE,
+    PacketKey,
+    export_packet,
+    import_packet,
+    lay_out_packet,
+)
 from chimeralab.rating.rater_checks import ATTACKS
-from chimeralab.rating.ratings import Item
+from chimeralab.rating.ratings import Item, Shuffler
 from chimeralab.rating.rubric import load_rubric
 from tests.browser.pages import complaints, fetched, low_contrast, new_page, overflow
 
@@ -22,7 +28,8 @@ ITEMS = [
 @pytest.fixture
 def packet(tmp_path: Path) -> tuple[Path, PacketKey]:
     folder = tmp_path / "packet"
-    return folder, export_packet(folder, ITEMS, RUBRIC, seed=1)
+    laid_out = lay_out_packet(ITEMS, RUBRIC, Shuffler("secret", "1"))
+    return folder, export_packet(folder, laid_out, RUBRIC)
 
 
 @pytest.fixture
@@ -33,7 +40,7 @@ def address(packet: tuple[Path, PacketKey]) -> str:
 async def rate(page: Page) -> None:
     for sheet in await page.locator(".sheet").all():
         await sheet.locator("input[value='1']").check()
-        await sheet.locator(".cited").fill("1-3")
+        await sheet.locator(".cited").fill("T0-T2")
         await sheet.locator(".reason").fill('=SUM(1), "quoted"')
 
 
@@ -83,4 +90,4 @@ async def test_page_fits_a_phone_and_can_be_read(browser: Browser, address: str)
 async def test_turns_of_a_packet_are_numbered(page: Page, address: str) -> None:
     await page.goto(address)
     marks = "lists => lists.map(list => getComputedStyle(list).listStyleType)"
-    assert set(await page.locator(".sheet ol").evaluate_all(marks)) == {"decimal"}
+    assert set(await page.locator(".sheet ol").evaluate_all(marks)) == {"from-t0"}

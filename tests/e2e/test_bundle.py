@@ -14,10 +14,11 @@ import pytest
 
 from chimeralab import pipeline
 from chimeralab.bundle import verify_bundle, write_bundle
-from chimeralab.bundle.check import find_changed_files
-from chimeralab.bundle.manifest import MANIFEST, hashes_of, read_manifest, write_manifest
+from chimeralab.bundle.check import _same_content, find_changed_files
+from chimeralab.bundle.manifest import hashes_of, read_manifest, write_manifest
 from chimeralab.core.errors import InputError
 from chimeralab.study import RunOptions, Study
+from chimeralab.study.database import MANIFEST
 from tests.plans import SELFPLAY, changed, trial
 from tests.studies import DETECTED, REASON, RUN, MakeStudy, StudyCache
 
@@ -122,8 +123,10 @@ def test_bundle_has_everything_a_reader_needs(bundle: Path) -> None:
         "attempts",
         "events",
         "ratings",
+        "sheets",
         "runs",
         "prompts",
+        "revisions",
     )
     wanted = {
         "README.md", "CITATION.cff", "datasheet.md", "preregistration.md", "codebook.md",
@@ -136,6 +139,7 @@ def test_bundle_has_everything_a_reader_needs(bundle: Path) -> None:
     assert {name.rpartition("/")[0] for name in names - wanted} == {
         "report/figures",
         "report/tables",
+        "steps",
     }
     assert "failed" in (bundle / "tables" / "trajectories.csv").read_text()
     assert "out of order" in (bundle / "tables" / "attempts.csv").read_text()
@@ -363,6 +367,44 @@ def test_unfinished_study_is_rejected_in_one_sentence(
     assert (ran.code, "3 finished conversations have no verdict yet" in ran.err) == (2, True)
     ran = chimera("run", bundle, "--no-watch")
     assert (ran.code, "use the study it was made from" in ran.err) == (2, True)
+
+
+def test_hash_is_not_compared_like_a_number(tmp_path: Path) -> None:
+    # In a hash, "5e999" would be infinite, and equal to every other one.
+    stored, again = tmp_path / "stored.md", tmp_path / "again.md"
+    stored.write_text("Root hash a15e9993, share 0.5", encoding="utf-8")
+    again.write_text("Root hash a15e9993, share 0.50000000001", encoding="utf-8")
+    assert _same_content(stored, again)
+    again.write_text("Root hash a15e9994, share 0.5", encoding="utf-8")
+    assert not _same_content(stored, again)
+
+
+def say_version(bundle: Path, version: str) -> None:
+    """Let a bundle claim that another version made it, with a report to match."""
+    for name, old in (("versions.json", '"bundle_made_with": "'), ("report/index.html", "<title>")):
+        text = (bundle / name).read_text(encoding="utf-8")
+        (bundle / name).write_text(text.replace(old, old + version, 1), encoding="utf-8")
+    write_manifest(bundle)
+
+
+def test_bundle_of_an_unlikely_version_is_a_finding(chimera: Chimera, bundle: Path) -> None:
+    say_version(bundle, "9.")
+    ran = chimera("verify", bundle, "--quick")
+    assert ran.code == 1
+    first = ran.out.split("\n  ")[1]
+    assert first.startswith("versions.json: report, numbers and tables are not checked: it says")
+    assert "9.0.1.0" in first
+
+
+def test_bundle_of_the_version_of_its_study_is_listed_as_not_checked(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chimeralab.bundle.check.__version__", "9.0")
+    verified = verify_bundle(Study(bundle), quick=True)
+    assert verified.findings == ()
+    assert "what chimera-lab 0.1.0 derived from the records, apart from its hashes" in "".join(
+        verified.unchecked
+    )
 
 
 def crate_of(folder: Path) -> dict[str, Any]:

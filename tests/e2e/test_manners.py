@@ -1,7 +1,9 @@
 """How the command behaves in a terminal, in a pipe and with shell completion."""
 
+import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.text import Text
+
+from tests.unit.readers.logs_of import LOGS
 
 Chimera = Callable[..., Any]
 LONG = "run-2026-11-16T08:15:42Z/agent-7f3c/attempt-03/worker-12.host-4"
@@ -29,18 +34,66 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("narrow")
-@pytest.mark.parametrize("command", [("detect", "--no-vectors"), ("detect",), ("rate",)])
-def test_long_ids_are_folded_in_80_columns_and_never_cut(
-    chimera: Chimera, tmp_path: Path, command: tuple[str, ...]
+@pytest.mark.parametrize("options", [["--no-vectors"], []])
+def test_long_ids_are_shortened_from_the_left_in_80_columns_and_whole_in_json(
+    chimera: Chimera, tmp_path: Path, options: list[str]
 ) -> None:
-    name, *options = command
-    ran = chimera(name, write_log(tmp_path / "log.jsonl", LONG), *options)
-    assert ran.code == 0
-    rows = ran.out.splitlines()[1:]
-    assert max(map(len, rows[: rows.index("")] if "" in rows else rows)) <= 80
-    column = ran.out.index("judged")
-    pasted = "".join(row[:column].rstrip() for row in rows)
-    assert pasted.startswith(LONG)
+    log = write_log(tmp_path / "log.jsonl", LONG)
+    rows = chimera("detect", log, *options).out.splitlines()
+    assert max(map(len, rows)) <= 80
+    shown = rows[1].split()[0]
+    assert (shown[0], LONG.endswith(shown[1:]), len(shown)) == ("…", True, 20)
+    assert chimera("detect", log, *options, "--json").json["id"] == LONG
+    page = tmp_path / "page.html"
+    assert chimera("show", log, "--id", shown, "--no-vectors", "--out", page).code == 0
+    assert LONG in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("narrow")
+def test_long_ids_of_a_sample_are_folded_and_never_cut(chimera: Chimera, tmp_path: Path) -> None:
+    rows = chimera("rate", write_log(tmp_path / "log.jsonl", LONG)).out.splitlines()
+    table = rows[1 : rows.index("") if "" in rows else None]
+    assert max(map(len, table)) <= 80
+    column = rows[0].index("judged")
+    assert "".join(row[:column].rstrip() for row in table).startswith(LONG)
+
+
+def fill_folder(folder: Path) -> None:
+    """Write 300 files as people have them: logs of all formats, broken ones, and others."""
+    kinds = sorted(LOGS)
+    for n in range(300):
+        talk = LOGS[kinds[n % len(kinds)]]
+        name, content = {
+            5: (f"out-{n}.log", b"2026-01-01 INFO started\n" * 50),
+            6: (f"README-{n}.md", b"# Title\n\nSome words.\n"),
+            7: (f"cut-{n}.jsonl.gz", gzip.compress(LOGS["plain"].healthy)[:-20]),
+            8: (f"broken-{n}.jsonl", b'{"turns": 5}\n' * 3 + LOGS["plain"].looping * (n % 3 > 0)),
+            9: (f"other-{n}.json", (b"", b"{}", b"\xff\xfe\x00", b"import this")[n // 10 % 4]),
+        }.get(n % 10, (f"session-{n}.jsonl", talk.looping if n % 4 else talk.healthy))
+        path = folder / f"team-{n % 7}" / f"run-{n % 11}" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize("height", [24, 50])
+def test_folder_of_300_mixed_files_gives_one_readable_screen(
+    chimera: Chimera, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, height: int
+) -> None:
+    fill_folder(tmp_path / "logs")
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"_width": 80, "_height": height, "_force_terminal": True}.items():
+        monkeypatch.setattr(f"chimeralab.cli.terminal.out.{name}", value)
+    ran = chimera("detect", "logs", "--no-vectors")
+    lines = Text.from_ansi(ran.out + ran.err).plain.splitlines()
+    assert height - 10 < sum(max(1, -(-len(line) // 80)) for line in lines) < height
+    assert ran.code == 2
+    (unread,) = (line for line in lines if " files not read: " in line)
+    total, *groups = map(int, re.findall(r"\d+(?= files| \.| damaged| empty| [a-z-]+ \()", unread))
+    assert total == sum(groups)
+    assert "30 .log (no reader)" in unread
+    assert "more logs partly read" in ran.err
+    assert lines[-1].endswith("bad entries skipped; use --skip-bad to allow that")
+    assert sum("partly read" in line for line in lines) >= 3
 
 
 def test_closed_pipe_ends_the_command_as_sigpipe_would(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -109,7 +110,9 @@ def test_inspect_ai_reads_the_same_server(
         finally:
             await model.close()
 
-    assert asyncio.run(inspected()) == ask(smollm_url, smollm_key).reply
+    reply = ask(smollm_url, smollm_key).reply
+    assert reply is not None
+    assert asyncio.run(inspected()) == replace(reply, fingerprint=None)  # which it does not pass on
 
 
 @pytest.mark.model

@@ -37,7 +37,7 @@ def test_every_label_comes_with_its_turns(
     assert ratings["turns"]["noted"] == [{"pattern": "alternation", "turns": [1, 2, 3, 4, 5, 6]}]
     assert "1 labelled 1, 2 labelled 0" in told
     table = chimera("rate", log)[1]
-    assert "Turns 2 to 4" in " ".join(table.split())
+    assert "T1 to T3 are the same text" in " ".join(table.split())
     assert table.splitlines()[0].split() == ["conversation", "judged", "label", "step", "reason"]
     assert table.splitlines()[1].split()[:3] == ["loop", "all", "1"]
 

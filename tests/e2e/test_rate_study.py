@@ -57,7 +57,7 @@ def test_raters_that_agree_meet_the_gate(chimera: Chimera, make_rated: Callable[
     record = json.loads((study / "audit" / "gate-record.json").read_text(encoding="utf-8"))
     assert (record["verdict"], record["consequence"]["name"]) == ("passed", "reliable")
     assert [each["name"] for each in record["rater_identities"]] == ["rules", "judge"]
-    assert record["rubric"]["version"] == "4.0"
+    assert record["rubric"]["version"] == "3.0"
     assert [each["rater"] for each in result["validity"]] == ["rules", "judge"]
     assert result["validity"][0]["result"]["diagnosis"]["agreement"]["n_valid"] == 8
     again = chimera("audit", study, "--json")

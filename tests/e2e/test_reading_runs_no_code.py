@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from chimeralab.study.lock import digest
 from tests.documented_parts import SELFPLAY, TRIAL, block
 from tests.plans import Files, with_tables
 from tests.studies import DETECTED, RUN, MakeStudy
@@ -276,8 +277,8 @@ def test_lock_that_does_not_describe_its_parts_is_rejected_in_a_sentence(
     study = finished("Detector")
     lock = json.loads((study / "plan.lock").read_text(encoding="utf-8"))
     assert lock["resolved"].pop("outside_parts")
-    text = json.dumps(lock["resolved"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    lock["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    del lock["sha256"]
+    lock["sha256"] = digest(lock)
     (study / "plan.lock").write_text(json.dumps(lock), encoding="utf-8")
     ran = stranger("show", study)
     assert (ran.code, ran.err.count("\n")) == (2, 1)
@@ -301,8 +302,8 @@ def test_lock_that_describes_nonsense_is_rejected_in_a_sentence(
     study = finished("Detector")
     lock = json.loads((study / "plan.lock").read_text(encoding="utf-8"))
     lock["resolved"]["outside_parts"][0] |= said
-    text = json.dumps(lock["resolved"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    lock["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    del lock["sha256"]
+    lock["sha256"] = digest(lock)
     (study / "plan.lock").write_text(json.dumps(lock), encoding="utf-8")
     ran = stranger("show", study)
     assert (ran.code, ran.err.count("\n")) == (2, 1)

@@ -71,6 +71,19 @@ def test_new_study_is_valid_as_it_is_written(template, tmp_path):
         chimera("new", tmp_path / "mine", "--template", template)
 
 
+def test_new_completes_a_study_but_overwrites_nothing(tmp_path):
+    chimera("new", tmp_path / "mine")
+    written = {path.name: path.read_bytes() for path in (tmp_path / "mine").iterdir()}
+    (tmp_path / "mine" / "prompts.jsonl").unlink()  # as if the command had been killed
+    chimera("new", tmp_path / "mine")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "mine").iterdir()} == written
+    (tmp_path / "mine" / "prompts.jsonl").unlink()
+    (tmp_path / "mine" / "plan.toml").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match=r"plan\.toml already exists"):
+        chimera("new", tmp_path / "mine")
+    assert (tmp_path / "mine" / "plan.toml").read_text(encoding="utf-8") == "mine"
+
+
 def test_escape_velocity_template_is_the_published_design(tmp_path):
     chimera("new", tmp_path / "ev", "--template", "escape-velocity")
     plan = Study(tmp_path / "ev").plan

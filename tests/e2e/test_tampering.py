@@ -17,9 +17,12 @@ from chimeralab import weights
 from chimeralab.embedding import encoder as encoder_module
 from chimeralab.rating.rater_checks import check_rater
 from chimeralab.rating.study_audit import audit_study
+from chimeralab.report.files import write_report
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.chain import next_head
-from chimeralab.study.lock import make_lock, write_lock
+from chimeralab.study.database import StoreError, tally_path, update_tally
+from chimeralab.study.lock import digest, make_lock, write_lock
+from chimeralab.study.steps import hash_files, lock_step
 from chimeralab.study.verdicts import detect_study
 from chimeralab.study.verify import verify_study
 from tests.e2e.servers.named_server import NamedServer
@@ -127,12 +130,12 @@ def test_verdicts_set_to_no_collapse_are_found_and_not_reported(
                 row = (json.dumps(verdict), name)
                 db.execute("UPDATE detections SET detection = ? WHERE trajectory = ?", row)
     verified = verify_study(Study(study.path))
-    assert len(verified.findings) == len(verified.corrected) == 12
+    assert len(verified.findings) == 2 * len(verified.corrected) == 24
     assert_found(study, "looping/p1/1: its stored verdict is not what its texts give", " 0 → ")
     assert chimera("verify", study.path).code == 1
     chimera("report", study.path)
     page = (study.path / "report" / "index.html").read_text(encoding="utf-8")
-    assert "12 findings" in page
+    assert "24 findings" in page
     with (study.path / "report" / "tables" / "conditions.csv").open(encoding="utf-8") as table:
         (looping,) = (line for line in csv.reader(table) if line[0] == "looping")
     assert float(looping[2]) > 0.5
@@ -214,13 +217,14 @@ def test_labels_replaced_before_the_gate_is_decided_are_found(study: Study) -> N
 
 def test_deleted_failed_attempts_are_found(study: Study) -> None:
     with study.archive() as archive:
-        failed = archive.value("SELECT count(*) FROM attempts WHERE outcome != 'answered'")
+        rows = archive.rows("SELECT trajectory FROM attempts WHERE outcome != 'answered'")
+        failed = [row["trajectory"] for row in rows]
     assert failed
     tamper(study, "DELETE FROM attempts WHERE outcome != 'answered'")
-    found = [each for each in findings(study) if "attempts (" in each and "deleted" in each]
-    assert len(found) == 24
+    found = [each for each in findings(study) if " attempt" in each and "deleted" in each]
+    assert {each.partition(":")[0] for each in found} == set(failed)
     (deviation,) = verify_study(Study(study.path)).deviations
-    assert deviation.sentence == f"{failed} of their numbers are missing"
+    assert deviation.sentence == f"{len(failed)} of their numbers are missing"
 
 
 def lock_again(study: Study, old: str, new: str) -> Study:
@@ -261,6 +265,16 @@ def test_study_locked_again_without_one_prompt_is_found(study: Study) -> None:
     assert_found(changed, "are not as recorded", "free/p3/1: the conversation is recorded, but no")
 
 
+def test_changed_time_of_the_lock_is_found(study: Study) -> None:
+    stored = json.loads(study.lock_path.read_text(encoding="utf-8"))
+    stored["locked_at"] = "2020-01-01T00:00:00+00:00"
+    study.lock_path.write_text(json.dumps(stored), encoding="utf-8")
+    assert_found(study, "was edited: its contents do not match its hash")
+    del stored["sha256"]
+    study.lock_path.write_text(json.dumps(stored | {"sha256": digest(stored)}), encoding="utf-8")
+    assert_found(study, "run 1: it was made under a different lock")
+
+
 OF_A_CONVERSATION = ("detections", "ratings", "turns", "attempts")
 
 
@@ -285,14 +299,117 @@ def test_rewritten_chain_is_found_by_an_earlier_root_hash(
     published = verify_study(study).root
     tamper(study, "DELETE FROM attempts WHERE outcome != 'answered'")
     rewrite_chain(study)
-    (found,) = verify_study(Study(study.path), expect=published).findings
-    assert "was never a root hash of this study" in str(found)
+    *found, last = verify_study(Study(study.path), expect=published).findings
+    assert "was never a root hash of this study" in str(last)
+    assert {each.place for each in found} == {"study.db", *(f"steps/{s}.lock" for s in STEPS)}
+    forget_length(study)
+    assert verify_study(Study(study.path), expect=published).findings == (last,)
+    assert verify_study(Study(study.path)).findings == ()
     ran = chimera("verify", study.path, "--expect", published, "--json")
     assert ran.code == 1
     assert ran.json["expected"] is None
     assert {each["kind"] for each in ran.json["deviations"]} == {
         "attempts missing in the numbering"
     }
+
+
+STEPS = ("run", "detect", "audit")
+
+
+def forget_length(study: Study) -> None:
+    """Write what says how long the chain was again, for the chain that there is now."""
+    tally_path(study.store_path).unlink()
+    with closing(sqlite3.connect(study.store_path)) as db:
+        update_tally(db, study.store_path)
+    for step in STEPS:
+        lock_step(study, step, hash_files(study.path, step))
+
+
+def test_gate_undone_with_the_end_of_the_chain_is_found(study: Study) -> None:
+    tamper(
+        study,
+        "DROP TRIGGER a_gate_sample_is_used_once",
+        "DELETE FROM samples",
+        "DELETE FROM chain WHERE id > (SELECT max(id) FROM chain WHERE kind = 'ratings')",
+    )
+    shutil.rmtree(study.path / "audit")
+    assert_found(
+        study,
+        "trigger a_gate_sample_is_used_once: it is part of the schema, but no longer there",
+        "study.db: lacks the last 2 of",
+        "steps/audit.lock: it was locked at",
+        "audit/gate-record.json: it is missing; `chimera audit` writes it again",
+    )
+    with pytest.raises(StoreError, match="no longer there"):
+        audit_study(Study(study.path))
+
+
+def test_deleted_verdicts_are_found(study: Study) -> None:
+    tamper(study, "DELETE FROM detections")
+    found = findings(study)
+    assert len(found) == 24
+    assert all("recorded, but no longer in the store: deleted" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("statement", "place"),
+    [
+        (
+            "CREATE TRIGGER dormant AFTER INSERT ON ratings BEGIN DELETE FROM ratings; END",
+            "trigger dormant",
+        ),
+        ("CREATE TABLE notes (text)", "table notes"),
+        ("CREATE INDEX quick ON turns (model)", "index quick"),
+        ("CREATE VIEW shown AS SELECT * FROM turns", "view shown"),
+    ],
+)
+def test_what_is_not_ours_in_the_schema_is_found_and_never_written_with(
+    study: Study, statement: str, place: str
+) -> None:
+    tamper(study, statement)
+    assert findings(study) == [f"{place}: it is not part of the schema: added from outside"]
+    with pytest.raises(StoreError, match="it is not part of the schema"):
+        label(study, "human:eve", lambda name: True)
+
+
+def test_edited_files_of_a_report_and_a_gate_are_found(study: Study) -> None:
+    write_report(study)
+    assert findings(study) == []
+    names = ("report/index.html", "report/numbers.json", "report/numbers.tex", "estimates.json")
+    others = ("audit/gate-record.md", "audit/validity.json", "report/tables/conditions.csv")
+    for name in (*names, *others):
+        path = study.path / name
+        path.write_text(path.read_text(encoding="utf-8") + " ", encoding="utf-8")
+    found = {each.partition(": ")[0] for each in findings(study)}
+    assert found == {*names, *others}
+    write_report(Study(study.path))
+    assert {each.partition(": ")[0] for each in findings(study)} == {
+        "audit/gate-record.md",
+        "audit/validity.json",
+    }
+
+
+def test_interrupted_report_is_found(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("chimeralab.report.files.write_numbers", stop)
+        with pytest.raises(KeyboardInterrupt):
+            write_report(study)
+    assert findings(study) == ["report: it is incomplete; `chimera report` writes it again"]
+    write_report(Study(study.path))
+    assert findings(study) == []
+
+
+def test_edited_estimates_are_not_used(study: Study) -> None:
+    write_report(study)
+    path = study.path / "estimates.json"
+    true = (study.path / "report" / "numbers.json").read_bytes()
+    stored = path.read_text(encoding="utf-8")
+    path.write_text(stored.replace(": [0.", ": [1.").replace(", 0.", ", 0.9"), encoding="utf-8")
+    write_report(Study(study.path))
+    assert (study.path / "report" / "numbers.json").read_bytes() == true
 
 
 def rewrite_chain(study: Study) -> None:
@@ -427,6 +544,6 @@ def test_loops_of_another_loop_detector_are_listed_as_not_recomputed(study: Stud
         "json_set(detection, '$.loop_detector.operating_point', 'loops-0')",
     )
     verified = verify_study(Study(study.path))
-    assert verified.findings == ()
+    assert all("not as recorded" in each.problem for each in verified.findings)
     said = "not recomputed: the loops of 24 verdicts, judged by loops-0"
     assert verified.unchecked == (said,)

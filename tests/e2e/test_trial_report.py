@@ -23,7 +23,7 @@ from chimeralab.study.estimates import Estimates
 from chimeralab.study.verify import verify_study
 from chimeralab.trial.analysis import NAMES, TrialAnalysis
 from chimeralab.trial.kind import analyse_trial
-from chimeralab.trial.measures import find_measure
+from chimeralab.trial.measures import HitRate, find_measure, narrative_coherence
 from chimeralab.trial.report.blocks import doses_of
 from chimeralab.trial.report.page import (
     judge,
@@ -32,7 +32,8 @@ from chimeralab.trial.report.page import (
     report_trial,
     show_session,
 )
-from chimeralab.trial.store import trial_plan
+from chimeralab.trial.store import load_trials, trial_plan
+from chimeralab.trial.trials import TrialRow
 from tests.plans import HOSTILE, STRESSED
 from tests.studies import RUN, StudyCache
 
@@ -207,6 +208,28 @@ def test_measures_are_listed_by_their_plain_names(report: Report) -> None:
     assert changes["independence (DFS)"] == changes["right answers"] == "more"
     assert changes["right answers given up to a majority"] == "less"
     assert not any(re.search(r"[a-z]_[a-z]|^[A-Z]+$", name) for name in changes)
+
+
+def test_contradictions_of_a_subject_are_counted_on_the_page(study: Study, report: Report) -> None:
+    sheet = next(each for each in report.tables if each.name == "phantom_measures")
+    [shown] = [
+        [text for text, *_ in row[2:]]
+        for row in sheet.rows
+        if row[0][0] == "number of answers that contradict an earlier one"
+    ]
+    sessions: dict[tuple[str, str], list[TrialRow]] = {}
+    for row in load_trials(study, complete=True):
+        sessions.setdefault((str(row.arm), row.session), []).append(row)
+    counts: dict[str, HitRate] = {}
+    for (arm, _), rows in sessions.items():
+        hits, among = narrative_coherence(rows)
+        before = counts.get(arm, HitRate(0, 0))
+        counts[arm] = HitRate(before.hits + hits, before.among + among)
+    arms = [arm for arm in trial_plan(study).arms if arm.startswith("phantom.")]
+    assert shown == [
+        f"{counts[arm].among - counts[arm].hits:,.0f} of {counts[arm].among:,.0f}" for arm in arms
+    ]
+    assert not all(cell.startswith("0 of") for cell in shown)
 
 
 def with_primary(

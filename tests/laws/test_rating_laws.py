@@ -110,6 +110,11 @@ def test_numbered_steps_with_new_content_are_not_a_loop(sizes: list[int], headin
 
 
 @given(some_lengths)
+def test_gibberish_that_does_not_repeat_is_not_a_loop(sizes: list[int]) -> None:
+    assert rate(unrelated(sizes)).label == 0
+
+
+@given(some_lengths)
 def test_equal_turns_with_others_between_them_are_not_a_loop(sizes: list[int]) -> None:
     turns = [BLOCK, *(text for other in unrelated(sizes) for text in (other, BLOCK))]
     assert rate(turns).label == 0

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chimeralab.trial.columns import AnswerScale, columns_of
-from chimeralab.trial.metrics import Metrics, measure
+from chimeralab.trial.metrics import Metrics, measure, measure_once
 from chimeralab.trial.trials import Trial
 
 Table = tuple[list[Trial], tuple[float, float] | None]
@@ -253,3 +253,43 @@ def test_parts_add_up_to_their_metric_or_a_note_says_otherwise(table: Table) -> 
         assert metrics.gfq.value == pytest.approx(
             0.6 * (metrics.gfq.ta or 0) + 0.4 * (metrics.gfq.cta or 0)
         )
+
+
+class Once:
+    """Trials that can be read a single time, with how many were read."""
+
+    def __init__(self, trials: Sequence[Trial]) -> None:
+        self._trials = iter(trials)
+        self.read = 0
+
+    def __iter__(self) -> "Once":
+        return self
+
+    def __next__(self) -> Trial:
+        trial = next(self._trials)
+        self.read += 1
+        return trial
+
+
+@given(tables, st.sampled_from([0, 200]))
+def test_metrics_of_a_stream_read_once_are_those_of_the_columns(table, resamples):
+    trials, span = table
+    trials = sorted(trials, key=lambda trial: (trial.session, trial.trial))
+    columns = columns_of(trials, AnswerScale(span))
+    of_columns = measure(columns, rng=np.random.default_rng(1), resamples=resamples)
+    stream = Once(trials)
+    of_stream = measure_once(
+        stream, scale=AnswerScale(span), rng=np.random.default_rng(1), resamples=resamples
+    )
+    assert stream.read == len(trials)
+    assert flat(of_stream.as_dict()) == pytest.approx(flat(of_columns.as_dict()), nan_ok=True)
+
+
+def flat(value: Any, name: str = "") -> dict[str, Any]:
+    """Every leaf of nested dicts and lists under its path; texts and None as they are."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    found: dict[str, Any] = {}
+    for key, item in items:
+        nested = isinstance(item, dict | list | tuple)
+        found |= flat(item, f"{name}.{key}") if nested else {f"{name}.{key}": item}
+    return found

@@ -9,21 +9,21 @@ from chimeralab.stats.agreement import (
     Table2x2,
     bias_index,
     cohen_kappa,
-    gwet_ac1,
     kappa_max,
     kappa_score,
     kappa_wald,
     pabak,
+    pair_ac1,
     pair_alpha,
     prevalence_index,
 )
 from chimeralab.stats.arrays import ratios
-from chimeralab.stats.calibration import calibration_rows
 from chimeralab.stats.clusters import cells_of, cluster_mean, mean_bootstrap, mean_bootstrap_t
 from chimeralab.stats.contrasts import contrast, holm
 from chimeralab.stats.intervals import Interval, share_interval, wilson
 from chimeralab.stats.panel import panel
 from chimeralab.stats.survival import durations, kaplan_meier, logrank, restricted_mean
+from chimeralab.trial.sums import calibration_rows
 
 counts = st.integers(0, 500)
 tables = st.builds(Table2x2, counts, counts, counts, counts).filter(lambda table: table.n > 0)
@@ -47,14 +47,14 @@ def test_kappa_is_pabak_corrected_for_prevalence_and_bias(table):
 @given(tables)
 def test_naming_the_labels_the_other_way_round_changes_no_coefficient(table):
     flipped = Table2x2(table.neither, table.second_only, table.first_only, table.both)
-    for coefficient in (cohen_kappa, pabak, gwet_ac1, pair_alpha, kappa_max):
+    for coefficient in (cohen_kappa, pabak, pair_ac1, pair_alpha, kappa_max):
         assert coefficient(flipped) == pytest.approx(coefficient(table))
 
 
 @given(tables)
 def test_exchanging_the_raters_changes_no_coefficient_but_the_sign_of_bias(table):
     exchanged = Table2x2(table.both, table.second_only, table.first_only, table.neither)
-    for coefficient in (cohen_kappa, gwet_ac1, pair_alpha, kappa_max):
+    for coefficient in (cohen_kappa, pair_ac1, pair_alpha, kappa_max):
         assert coefficient(exchanged) == pytest.approx(coefficient(table))
     assert bias_index(exchanged) == -bias_index(table)
 
@@ -62,7 +62,7 @@ def test_exchanging_the_raters_changes_no_coefficient_but_the_sign_of_bias(table
 @given(varied)
 def test_coefficients_lie_between_minus_one_and_one(table):
     assert -1 <= cohen_kappa(table) <= kappa_max(table) + 1e-12 <= 1 + 2e-12
-    assert -1 <= gwet_ac1(table) <= 1
+    assert -1 <= pair_ac1(table) <= 1
 
 
 @given(varied)

@@ -25,11 +25,18 @@ from tests.ways import profile
 
 ROOT = Path(chimeralab.__file__).parent
 CEILINGS = {
-    "files": 253,  # wanted: 260
-    "lines": 51_080,  # wanted: 47_000
-    "records per 1,000 lines": 5.4,  # wanted: 5
-    "one-place functions, %": 12.9,  # wanted: 14
-    "single-importer modules": 47,
+    # More: event streams, calls written in text, consoles, Markdown, `calibrate`, databases of
+    # sessions, `chimera logs`, what each step of a study wrote.
+    "files": 261,  # wanted: 260
+    # More: 1,900 lines for the readers of wild logs; 900 for calibration, turn labels and rules of
+    # the rubric; 600 for cells read in one place and stores that reading leaves alone; 450 for
+    # exports that read back, live metrics and statements; 350 for unseen cycles and AC1; 600 for
+    # `chimera logs`, nightly runs and what was not read; 400 for databases of sessions and nested
+    # spans; 300 for revisions that servers tell; 200 for steps of a study that verify checks.
+    "lines": 56_900,  # wanted: 47_000
+    "records per 1,000 lines": 5.15,  # wanted: 5
+    "one-place functions, %": 12.5,  # wanted: 14
+    "single-importer modules": 48,
     "longest function": 54,
     # Each host of a live guard has its own `LoopGuard`, a documented name.
     "class names that stand for two classes": 1,
@@ -38,8 +45,10 @@ CEILINGS = {
 # Files, and types of records, that are called on the way.
 WAYS = {
     "chat line to printed row": (30, 17),
-    "self-play plan to page": (81, 87),  # wanted: (75, 100)
-    "trial plan to page": (83, 114),  # wanted: (70, 100)
+    # One record more in both studies: the revision that a server tells.
+    "self-play plan to page": (81, 88),  # wanted: (75, 100)
+    # One record more: the sums of metrics that are computed in one pass; one file more: the steps.
+    "trial plan to page": (84, 116),  # wanted: (70, 100)
     "opening a conversation in the app": (16, 11),
 }
 

@@ -36,7 +36,7 @@ from chimeralab.core.text import secrets
 from chimeralab.rating.audit import JSON, MARKDOWN
 from chimeralab.rating.study_audit import FOLDER, VALIDITY
 from chimeralab.report.files import require_run, write_report
-from chimeralab.study import Study
+from chimeralab.study import Study, steps
 from chimeralab.study.estimates import Estimates
 from chimeralab.study.export import copy_records, export_study, write_conversations
 from chimeralab.study.verdicts import load_detections
@@ -115,7 +115,7 @@ def write_derived(study: Study, folder: Path) -> None:
 def _refuse_unjudged(study: Study) -> None:
     if not study.plan.kind.judged:
         return
-    judged = {row["id"] for row in load_detections(study)}
+    judged = {each.id for each in load_detections(study)}
     with study.archive() as archive:
         waiting = [talk["id"] for talk in archive.talks() if talk["turns"]]
     missing = len(set(waiting) - judged)
@@ -194,10 +194,11 @@ def _insertion_point(places: dict[int, int], start: int) -> int | None:
 
 
 def _copy_plan(study: Study, new: Path) -> None:
-    """Copy the plan, its lock, the files it names, and the records of its gate."""
+    """Copy the plan, the locks, the files it names, and the records of its gate."""
     present = {p.relative_to(study.path).as_posix() for p in study.path.rglob("*") if p.is_file()}
     tables = tomllib.loads(study.plan_path.read_text(encoding="utf-8-sig"))
-    named = {study.plan_path.name, study.lock_path.name, *_files_in(tables)}
+    locks = (f"{steps.FOLDER}/{step}.lock" for step in ("run", "detect", "audit"))
+    named = {study.plan_path.name, study.lock_path.name, *locks, *_files_in(tables)}
     records = "|".join(map(re.escape, (JSON, MARKDOWN, VALIDITY)))
     for name in present:
         if name in named or re.fullmatch(rf"{FOLDER}/(attempt-\d+/)?({records})", name):

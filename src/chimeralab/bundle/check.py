@@ -10,19 +10,25 @@ from tempfile import TemporaryDirectory
 
 from chimeralab import pipeline
 from chimeralab.bundle.build import write_derived
-from chimeralab.bundle.manifest import MANIFEST, bundle_hash, hashes_of, read_manifest
+from chimeralab.bundle.documents import CRATE, crate, readme, versions
+from chimeralab.bundle.manifest import bundle_hash, hashes_of, read_manifest
 from chimeralab.core.errors import InputError
+from chimeralab.core.files import write_text
 from chimeralab.report.files import write_report
 from chimeralab.study import Study
+from chimeralab.study.database import MANIFEST
 from chimeralab.study.verdicts import CheckResult, Finding
 from chimeralab.study.verify import Verification
 from chimeralab.version import __version__
 
-FIGURES, PAGE, SOFTWARE = "report/figures/", "report/index.html", "report/tables/software.csv"
-_DRAWING = re.compile(r"<svg.*?</svg>", re.DOTALL)
-# Floats may differ in their last digits between machines.
+FIGURES, SOFTWARE = "report/figures/", "report/tables/software.csv"
+# Drawings, and versions of software, may differ between machines.
+_OF_MACHINE = re.compile(
+    r'<svg.*?</svg>|<tr><td data-heading="what" .*?</tr>|"software": \{.*?\}', re.DOTALL
+)
+# Floats may differ in their last digits between machines; 12e3 inside a hash is not one.
 CLOSE = 1e-6
-_DECIMAL = re.compile(r"(-?\d+\.\d+(?:e[+-]?\d+)?|-?\d+e[+-]?\d+)")
+_DECIMAL = re.compile(r"(-?\d+\.\d+(?:e[+-]?\d+)?|(?<!\w)-?\d+e[+-]?\d+(?!\w))")
 
 
 def verify_bundle(study: Study, *, quick: bool = False, expect: str | None = None) -> Verification:
@@ -46,7 +52,8 @@ def verify_bundle(study: Study, *, quick: bool = False, expect: str | None = Non
     except InputError as error:
         problem = Finding("the report", f"it can't be recreated: {error}")
         again = CheckResult((problem,))
-    named = {each.place for each in changed}
+    # The crate has the hashes of the other files, so whatever changes them contradicts it, too.
+    named = {each.place for each in changed} | ({CRATE} if changed else set())
     derived = (each for each in again.findings if each.place not in named)
     return replace(
         found,
@@ -87,33 +94,56 @@ def _recreate(study: Study, *, quick: bool) -> CheckResult:
     """Recreate the files that follow from the records, and compare their content."""
     made = _read_version(study.path)
     if made != __version__:
-        aside = f"what chimera-lab {made} derived from the records, apart from its hashes"
-        return CheckResult(unchecked=(aside,))
+        with study.archive() as archive:
+            used = {row["version"] for row in archive.rows("SELECT DISTINCT version FROM runs")}
+        used |= {str(study.lock.resolved.get("chimeralab"))} if study.lock else set()
+        if used == {made}:
+            aside = f"what chimera-lab {made} derived from the records, apart from its hashes"
+            return CheckResult(unchecked=(aside,))
+        problem = (
+            f"report, numbers and tables are not checked: it says that chimera-lab {made} made "
+            f"them, but the study was locked and run with {', '.join(sorted(used))}; check them "
+            f"with the version that made them (this is {__version__})"
+        )
+        return CheckResult((Finding("versions.json", problem),))
     what, aside = "tables and texts", "the report, apart from its hashes (--quick)"
     with TemporaryDirectory() as temporary:
         again = Path(temporary)
         write_derived(study, again)
+        for name, text in (
+            ("README.md", readme(study)),
+            ("versions.json", versions(study)),
+            (CRATE, crate(study)),
+        ):
+            write_text(again / name, text)
         if not quick:
             write_report(study, folder=again / "report")
             what, aside = f"{what}, the report and its numbers", "figures, apart from their hashes"
-        names = [name for name in hashes_of(again) if not name.startswith(FIGURES)]
-        wrong = [name for name in names if not _same_content(study.path / name, again / name)]
+        written = hashes_of(again).keys()
+        folders = tuple({f"{name.partition('/')[0]}/" for name in written if "/" in name})
+        names = written | {name for name in hashes_of(study.path) if name.startswith(folders)}
+        wrong = [
+            name
+            for name in sorted(names)
+            if not name.startswith(FIGURES) and not _same_content(study.path / name, again / name)
+        ]
+    if CRATE in wrong and len(wrong) > 1:
+        wrong.remove(CRATE)
     if SOFTWARE in wrong:
-        # The page lists software versions, which differ here.
-        what, aside = f"{what} except its page", f"the page of the report and its {aside}"
-        wrong = [name for name in wrong if name not in (SOFTWARE, PAGE)]
+        aside = f"the versions of software, which differ here, and {aside}"
+        wrong.remove(SOFTWARE)
     findings = (Finding(name, "it does not match the records of the bundle") for name in wrong)
     return CheckResult(tuple(findings), (f"{what}, rebuilt from the records",), (aside,))
 
 
 def _same_content(stored: Path, again: Path) -> bool:
     """Whether two files have the same content, up to rounding errors of decimals."""
-    if not stored.is_file():
-        return True  # reported by the manifest
+    if not stored.is_file() or not again.is_file():
+        return False
     one, other = stored.read_bytes(), again.read_bytes()
     if one == other:
         return True
-    texts = (_DRAWING.sub("", each.decode(errors="replace")) for each in (one, other))
+    texts = (_OF_MACHINE.sub("", each.decode(errors="replace")) for each in (one, other))
     sides = [_DECIMAL.split(text) for text in texts]
     if len(sides[0]) != len(sides[1]):
         return False

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 
-from chimeralab.bundle.manifest import MANIFEST, hashes_of
+from chimeralab.bundle.manifest import hashes_of
 from chimeralab.core.files import read_text
 from chimeralab.core.numbers import plural
 from chimeralab.core.schema import json_text
@@ -20,6 +20,7 @@ from chimeralab.core.text import escape_markdown
 from chimeralab.embedding.encoder import MODEL
 from chimeralab.report.files import models_table, software_table
 from chimeralab.study import Study, flow
+from chimeralab.study.database import MANIFEST
 from chimeralab.study.export import TABLES, find_sealed_items
 from chimeralab.study.lock import resolve
 from chimeralab.version import __version__

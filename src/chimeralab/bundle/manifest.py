@@ -10,8 +10,8 @@ from pathlib import Path
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import write_text
+from chimeralab.study.database import MANIFEST
 
-MANIFEST = "manifest-sha256.txt"
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 

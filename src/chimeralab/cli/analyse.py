@@ -11,10 +11,12 @@ from chimeralab.cli.estimate_tables import (
     print_replication,
     print_robustness,
     print_trial,
+    print_trial_comparison,
 )
-from chimeralab.cli.options import Decorator, with_options
+from chimeralab.cli.options import Decorator, suggest_table, with_options
 from chimeralab.cli.terminal import say, warn_unverified, with_progress
 from chimeralab.core.errors import InputError
+from chimeralab.core.records import Detection, plain_value
 from chimeralab.core.schema import json_text
 from chimeralab.detection.seam import Detector
 from chimeralab.embedding.encoder import default_encoder
@@ -66,8 +68,8 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
 
     RUNS is a .csv, .tsv, .jsonl or .parquet file with the columns condition, seed_id, repeat_index,
     total_turns, collapsed_turns and first_collapse_turn (blank: never), and optionally seed_bucket;
-    others are ignored. STUDY is a study, a trial or a bundle. Repeats of a seed prompt form a
-    cluster.
+    others are ignored. STUDY is a study, a trial or a bundle. The exported table `trials` of a
+    trial is analysed like the trial. Repeats of a seed prompt form a cluster.
 
     \b
     Examples:
@@ -75,8 +77,8 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
       chimera analyse runs.csv --contrast "A: 1, B: -1"
     """
     study = open_study(path)
-    if study is not None and not study.plan.kind.judged:
-        _analyse_trial(study, {**options, "robustness": robust})
+    if has_trials(path, study):
+        _analyse_trial(path, study, {**options, "robustness": robust})
         return
     runs, declared = open_runs(path, study)
     outcomes = apply_options(declared, options)
@@ -122,11 +124,20 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
 def compare_command(a: Path, b: Path, **options: Any) -> None:
     """Compare two tables of runs or studies: A minus B, by condition and by pair of conditions.
 
+    Two trials, or tables of trials, are compared on every measure, arm by arm.
+
     \b
     Example:
       chimera compare original.csv my-replication --match control=baseline
     """
-    ours, theirs = (open_runs(path, open_study(path))[0] for path in (a, b))
+    studies = {path: open_study(path) for path in (a, b)}
+    trials = [path for path, study in studies.items() if has_trials(path, study)]
+    if len(trials) == len(studies):
+        _compare_trials(a, b, options)
+        return
+    if trials:
+        raise InputError(f"{trials[0]} is a trial and the other is not; compare two of a kind")
+    ours, theirs = (open_runs(path, studies[path], keep=False)[0] for path in (a, b))
     result = compare(
         ours,
         theirs,
@@ -158,19 +169,35 @@ def open_study(path: Path) -> "Study | None":
     return Study(path)
 
 
-def open_runs(path: Path, study: "Study | None") -> tuple[Runs, Outcomes]:
-    """Load the runs of a table or study with the declared outcomes; judge new conversations."""
+def has_trials(path: Path, study: "Study | None") -> bool:
+    """Whether a study is a trial, or a file a table of trials."""
+    if study is not None:
+        return not study.plan.kind.judged
+    from chimeralab.trial.trials import TrialLog  # noqa: PLC0415
+
+    names = TrialLog(path).names
+    return "trial" in names and not names.isdisjoint({"session", "trajectory"})
+
+
+def open_runs(path: Path, study: "Study | None", *, keep: bool = True) -> tuple[Runs, Outcomes]:
+    """Load the runs of a table or study with the declared outcomes.
+
+    Conversations without a verdict are judged now, and their verdicts stored with `keep`.
+    """
     if study is None:
-        return read_runs(path), EXPLORATORY
+        with suggest_table(path, "trials", "outcomes"):
+            return read_runs(path), EXPLORATORY
     from chimeralab import pipeline  # noqa: PLC0415
-    from chimeralab.detection.verdict import from_json  # noqa: PLC0415
     from chimeralab.study.verdicts import load_detections  # noqa: PLC0415
 
-    pipeline.detect(study)
+    new: list[Detection] = []
+    pipeline.detect(study, new.append, keep=keep)
     if study.lock is None:
         say(NOT_LOCKED)
     warn_unverified(study)
-    detections = [from_json(row) for row in load_detections(study)]
+    judged = {each.id: each for each in (*new, *load_detections(study))}
+    with study.archive() as archive:
+        detections = [judged[talk["id"]] for talk in archive.talks() if talk["id"] in judged]
     runs = load_runs(study, detections, str(study.path))
     return runs, study.plan.extras.get("outcomes", Outcomes())
 
@@ -199,21 +226,43 @@ def _robustness(study: "Study | None", outcomes: Outcomes, result: Analysis) -> 
     return robustness(talks, result, outcomes, declared.thresholds, default_encoder())
 
 
-def _analyse_trial(study: "Study", options: dict[str, Any]) -> None:
-    # Imported here to keep start-up fast for tables, the common case.
-    from chimeralab import pipeline  # noqa: PLC0415
-    from chimeralab.study.estimates import Estimates  # noqa: PLC0415
+def _trial_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The seed and resamples that are given; options that only self-play has are refused."""
+    shared = ("seed", "resamples", "json", "match", "paired")
+    for option, value in options.items():
+        if option not in shared and value:
+            raise InputError(f"--{option} is for self-play; leave it out for a trial")
+    return {n: options[n] for n in ("seed", "resamples") if options[n] is not None}
 
-    supported = ("seed", "resamples", "json")
-    unsupported = [name for name, value in options.items() if name not in supported and value]
-    if unsupported:
-        raise InputError(f"--{unsupported[0]} is for self-play; leave it out for a trial")
-    given = {n: options[n] for n in ("seed", "resamples") if options[n] is not None}
-    if study.check_lock() is None:
+
+def _analyse_trial(path: Path, study: "Study | None", options: dict[str, Any]) -> None:
+    # Imported here to keep start-up fast for tables, the common case.
+    from chimeralab.study.estimates import Estimates  # noqa: PLC0415
+    from chimeralab.trial.kind import analyse_table, analyse_trial, find_plan  # noqa: PLC0415
+
+    given, plan = _trial_options(options), study or find_plan(path)
+    lock = plan.check_lock() if plan else None
+    if lock is None:
         say(NOT_LOCKED)
-    result = pipeline.analyse_trial(study, Estimates(study, renew=True, warn=say), **given)
+    if study is None:
+        result = analyse_table(path, **given)
+    else:
+        result = analyse_trial(study, Estimates(study, renew=True, warn=say), **given)
     if options["json"]:
-        lock = study.lock
         click.echo(json_text({**result.as_dict(), "lock": lock.sha256 if lock else None}))
         return
     print_trial(result)
+
+
+def _compare_trials(a: Path, b: Path, options: dict[str, Any]) -> None:
+    from chimeralab.trial.analysis import compare_trials  # noqa: PLC0415
+    from chimeralab.trial.kind import load_complete  # noqa: PLC0415
+
+    if options["paired"] is False:
+        raise InputError("--separate is for self-play; trials are compared within scenarios")
+    given, match = _trial_options(options), dict(map(parse_match, options["match"]))
+    found = compare_trials(load_complete(a), load_complete(b), match, **given)
+    if options["json"]:
+        click.echo(json_text({"a": str(a), "b": str(b), **plain_value(found)}))
+        return
+    print_trial_comparison(found)

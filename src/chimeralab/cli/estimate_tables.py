@@ -1,8 +1,8 @@
 """The output of `analyse` and `compare`: tables of estimates, interpretation, notes."""
 
 import textwrap
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -14,7 +14,7 @@ from chimeralab.report.page import render_sentence
 from chimeralab.report.table import UNITS
 from chimeralab.report.table import Table as ReportTable
 from chimeralab.selfplay.analysis import Analysis
-from chimeralab.selfplay.outcomes import Measure, measure_name
+from chimeralab.selfplay.outcomes import MEASURES, Measure, measure_name
 from chimeralab.selfplay.replication import Replication
 from chimeralab.selfplay.report import tables
 from chimeralab.selfplay.robustness import DetectorRobustness
@@ -38,8 +38,12 @@ def print_analysis(analysis: Analysis, words: ResultWords) -> None:
     """Print the tables of the report, what they say, and what to know before quoting them."""
     analysis = analysis.reorder(analysis.rank_stability.order)
     print_report_table(f"Share of {words.turns}", tables.shares(analysis))
+    if unseen := tables.unseen_cycles(analysis):
+        print_report_table("Cycles that the declared rule can't count", unseen)
     print_report_table(f"First {words.event}", tables.first_collapses(analysis, words))
-    for measure in COMPARED if analysis.contrasts else ():
+    declared = (each.estimand.measure for each in analysis.answers if each.comparisons)
+    more = [name for name in dict.fromkeys(declared) if name not in MEASURES]
+    for measure in (*COMPARED, *more) if analysis.contrasts else ():
         title = f"Difference in the {measure_name(measure, words)}"
         print_comparisons(title, analysis.rows(measure), analysis.settings.level)
     print_report_table(f"After the first {words.event}", tables.after_onset(analysis, words))
@@ -49,6 +53,7 @@ def print_analysis(analysis: Analysis, words: ResultWords) -> None:
     ]
     notes = ("about_shares", "about_episodes")
     about = [render_sentence(SENTENCES, name, words=words) for name in notes]
+    about += [render_sentence(SENTENCES, "about_unseen")] if unseen else []
     print_lines((*left, *analysis.notes, *about, _about_tests()), style="dim")
 
 
@@ -192,6 +197,15 @@ def print_trial(result: "TrialAnalysis") -> None:
         say(f"{result.planned - begun:,} of {result.planned:,} planned sessions have not started")
 
 
+def print_trial_comparison(found: Mapping[str, Any]) -> None:
+    """Print the differences between two trials on the metrics and accuracy."""
+    _print_effects("first minus second, within scenarios", found["effects"])
+    alone = {"first": found["only_in_a"], "second": found["only_in_b"]}
+    missing = [f"only in the {side}: {', '.join(names)}" for side, names in alone.items() if names]
+    same = "Scenarios with the same names are taken to be the same scenarios."
+    print_lines(("", same, *missing, "--json has every measure."), style="dim")
+
+
 def _foldable(name: str) -> str:
     """Put spaces around each plus, so that the name of an arm can wrap."""
     return " + ".join(sanitize(name).split("+"))
@@ -244,7 +258,7 @@ def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:
         ps = (p_value(effect.p), p_value(effect.p_holm))
         mark = " (primary)" if effect.role == "primary" else ""
         name = _foldable(effect.short_name) + mark
-        table.add_row(name, find_measure(effect.measure).short, estimate, bounds, *ps)
+        table.add_row(Text(name), find_measure(effect.measure).short, estimate, bounds, *ps)
     out.print(table)
     for reason in dict.fromkeys(each.reason for each in known if each.p is None and each.reason):
         out.print(f"–: {sanitize(reason)}", style="dim", soft_wrap=True)

@@ -59,9 +59,9 @@ def export(path: Path, kind: Any, folder: Path) -> None:
         return
     from chimeralab.rating.raters import list_raters  # noqa: PLC0415
     from chimeralab.report.named_numbers import load_numbers, write_numbers  # noqa: PLC0415
-    from chimeralab.study.export import find_sealed_items  # noqa: PLC0415
+    from chimeralab.study.export import copy_plan, find_sealed_items  # noqa: PLC0415
 
-    records = pipeline.export(study, kind, folder)
+    records = (*pipeline.export(study, kind, folder), *copy_plan(study, folder))
     for written in (*records, *write_numbers(folder, load_numbers(study, say))):
         click.echo(f"wrote {written}")
     if kind != "jsonl" and list_raters(study) and find_sealed_items(study):

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import read_text, write_text
+from chimeralab.core.files import parse_json, read_text, write_text
 from chimeralab.integrations.claude_code import main, tool_settings
 
 SUBCOMMAND = "hook claude-code"
@@ -114,7 +114,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        settings: dict[str, Any] = json.loads(read_text(path) or "{}")
+        settings: dict[str, Any] = parse_json(read_text(path) or "{}")
         hooks = settings.get("hooks", {})
         well_formed = all(
             isinstance(run, dict)

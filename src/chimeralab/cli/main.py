@@ -14,14 +14,17 @@ import click
 from chimeralab.core.errors import ChimeraError
 from chimeralab.core.extras import missing_extra, require_extra
 from chimeralab.core.parts import choose
+from chimeralab.core.text import neutralize
 from chimeralab.version import __version__
 
 LAB = "lab"
+MAX_LINE = 1_000
 BROKEN_PIPE, INTERRUPTED = 128 + 13, 128 + 2
 # For each section of the help: where its commands live, what they do, and the extra they need.
 SECTIONS: dict[str, dict[str, tuple[str, str, str | None]]] = {
     "Look at logs": {
         "detect": ("detect:detect", "Find conversations that loop or collapse.", None),
+        "logs": ("logs:logs", "List the sessions of coding agents on this machine.", None),
         "show": ("pages:show", "Write conversations as HTML pages.", LAB),
         "view": ("pages:view", "Browse logs and follow studies in the browser.", LAB),
         "sweep": ("sweep:sweep", "Test how results depend on the detector's thresholds.", None),
@@ -39,6 +42,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str | None]]] = {
     "Rate and audit": {
         "rate": ("rate:rate", "Label conversations by rules, by a model or by people.", None),
         "rubric": ("rate:rubric", "Show the rubric that raters follow, or lock your own.", None),
+        "calibrate": ("rate:calibrate", "Compare raters on a practice set, lock the rubric.", LAB),
         "plan-ratings": ("audit:plan_ratings", "Calculate how many items raters must label.", None),
         "audit": ("audit:audit", "Measure how well raters agree, and check the gate.", None),
     },
@@ -154,19 +158,22 @@ def main() -> None:
 
 
 def describe_error(error: Exception) -> str:
-    """Describe an error that the user can fix; re-raise a bug."""
+    """Describe an error that the user can fix, safe for a terminal; re-raise a bug."""
+    said = str(error)
     match error:
         case ModuleNotFoundError():
             missing = missing_extra(error)
             if missing is None:
                 raise error
-            return str(missing)
+            said = str(missing)
         case OSError():
             reason = error.strerror or str(error)
-            return f"{error.filename}: {reason}" if error.filename else f"system error: {reason}"
+            said = f"{error.filename}: {reason}" if error.filename else f"system error: {reason}"
         case MemoryError():
-            return "out of memory"
-    return str(error)
+            said = "out of memory"
+    # A message may quote what a file says, which is untrusted and of any length.
+    lines = (f"{line[:MAX_LINE]}{'…' * (len(line) > MAX_LINE)}" for line in said.split("\n"))
+    return neutralize("\n".join(lines))
 
 
 def limit_blas_threads() -> None:

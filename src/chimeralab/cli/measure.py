@@ -9,11 +9,18 @@ from typing import Any
 import click
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.options import Decorator, with_options
-from chimeralab.cli.terminal import err, new_table, out, sanitize, say, with_progress
+from chimeralab.cli.options import Decorator, suggest_table, with_options
+from chimeralab.cli.terminal import (
+    err,
+    groups_table,
+    new_table,
+    out,
+    sanitize,
+    say,
+    with_progress,
+)
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import between, number, p_value, percent, plural
 from chimeralab.core.schema import json_text
@@ -26,7 +33,7 @@ from chimeralab.trial.columns import (
     split_groups,
 )
 from chimeralab.trial.measures import COMPANION_TEXTS, METRIC_TEXTS, PARTS
-from chimeralab.trial.metrics import Dfs, Gfq, Mci, Metrics, MetricWeights, measure
+from chimeralab.trial.metrics import Metrics, MetricWeights, measure
 from chimeralab.trial.scoring import Scorer, score_log
 from chimeralab.trial.trials import TrialLog, TrialRow
 
@@ -84,18 +91,19 @@ def measure_command(**options: Any) -> None:
     arm, signal, dose, repeat. Only session and trial are required; a metric without its columns
     is null, with a reason. Without `correct`, the response is compared with the truth, which may
     be a list of accepted forms, a number with a tolerance, or a pattern. STUDY is the folder of a
-    trial; its plan sets the weights.
+    trial; its plan sets the weights, also for the table `trials` that was exported with it.
 
     \b
     Example:
       chimera measure trials.csv --by arm
     """
     log, by = TrialLog(options["trials"]), options["by"]
-    trials, declared = load_study(log.path) if log.path.is_dir() else (log.read(), PUBLISHED)
+    trials, declared = load_log(log)
     given = (options[f"{name}_weights"] or getattr(declared, name) for name in PARTS)
     weights = MetricWeights(*given)
     scale = AnswerScale(options["limits"])
-    rows = list(with_progress(trials, "trials"))
+    with suggest_table(log.path, "trials"):
+        rows = list(with_progress(trials, "trials"))
     if not rows:
         raise InputError(f"{log.path} contains no trials")
     rows, note = score_log(rows, Scorer())
@@ -124,13 +132,19 @@ def measure_command(**options: Any) -> None:
         say(f"columns not used by any metric: {sanitize(', '.join(sorted(log.unused)))}")
 
 
-def load_study(path: Path) -> tuple[Iterator[TrialRow], MetricWeights]:
-    """Load the trials of a study and the weights of its plan."""
+def load_log(log: TrialLog) -> tuple[Iterator[TrialRow], MetricWeights]:
+    """Load the trials of a log, or of a study with the weights of its plan."""
+    if not (log.path.is_dir() or log.exported):
+        return log.read(), PUBLISHED
     # Imported here to keep start-up fast for logs, the common case.
     from chimeralab.study import Study  # noqa: PLC0415
+    from chimeralab.trial.kind import find_plan  # noqa: PLC0415
     from chimeralab.trial.store import load_trials, trial_plan  # noqa: PLC0415
 
-    study = Study(path)
+    if not log.path.is_dir():
+        plan = find_plan(log.path)
+        return log.read(), trial_plan(plan).weights if plan else PUBLISHED
+    study = Study(log.path)
     study.check_lock()
     return load_trials(study), trial_plan(study).weights
 
@@ -194,28 +208,3 @@ def _notes(metrics: Metrics) -> Iterator[str]:
             f" {plural(sessions, 'cluster')}; of the others: {plural(trials, 'cluster')}."
             f" {A_CLUSTER}{alone}{few}"
         )
-
-
-# With values and intervals on one line, and the least that names need.
-NUMBERS_WIDTH = 72
-MIN_NAME_WIDTH = 24
-
-
-def groups_table(by: str, groups: Mapping[str, Metrics], width: int) -> Table:
-    """Tabulate the metrics by group; in a narrow terminal, intervals go below their values."""
-    gap = " " if width >= NUMBERS_WIDTH + MIN_NAME_WIDTH else "\n"
-    table = new_table(by, "sessions", "trials", *(name.upper() for name in PARTS))
-    for name, metrics in groups.items():
-        counts = (f"{metrics.sessions:,}", f"{metrics.trials:,}")
-        cells = (_cell(getattr(metrics, metric), gap) for metric in PARTS)
-        # With spaces around a plus, the name of an arm can wrap.
-        table.add_row(Text(sanitize(name).replace("+", " + ")), *counts, *cells)
-    return table
-
-
-def _cell(metric: Mci | Gfq | Dfs, gap: str) -> str:
-    shown = number(metric.value, 2)
-    if metric.value is None or metric.interval is None:
-        return shown
-    low, high = (number(bound, 2) for bound in metric.interval)
-    return f"{shown}{gap}({low}–{high})"

@@ -197,11 +197,13 @@ def find_conversation(trajectories: Iterable[Trajectory], wanted: str | None) ->
     """Find the conversation with this id, or take the only one."""
     found: Trajectory | None = None
     matches = 0
+    # The table of `detect` shows a long id as "…" and its end.
+    ending = wanted[1:] if wanted and wanted[0] == "…" else None
     ids: list[str] = []
     for trajectory in trajectories:
         if len(ids) < MAX_COMPARED:
             ids.append(trajectory.id)
-        if wanted in (None, trajectory.id):
+        if wanted in (None, trajectory.id) or (ending and trajectory.id.endswith(ending)):
             matches += 1
             found = found or trajectory
     if not ids:

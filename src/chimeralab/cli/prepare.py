@@ -1,6 +1,8 @@
 """`chimera new`, `chimera check` and `chimera lock`: create, validate and freeze a plan."""
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -9,10 +11,18 @@ from rich.table import Table
 from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, ask_consent
 from chimeralab.cli.terminal import out, sanitize, say
 from chimeralab.core.schema import json_text
+from chimeralab.rating.plan import load_study_rubric
 from chimeralab.study import Study
 from chimeralab.study.folder import new_study, templates
 from chimeralab.study.forecast import Forecast, forecast, gate_in_words
-from chimeralab.study.subjects import FirstAnswer, ask_once, open_models
+from chimeralab.study.subjects import (
+    FirstAnswer,
+    Revision,
+    ask_once,
+    judge_revision,
+    keep_needed,
+    open_models,
+)
 
 # A faster answer does not come from a model, so its rate means nothing.
 MIN_SECONDS = 0.001
@@ -54,26 +64,43 @@ def new(path: Path, template: str) -> None:
 def check(path: Path, offline: bool, allow_code: bool | None, as_json: bool) -> None:
     """Validate a plan, count its calls and tokens, and estimate time and cost.
 
-    Unless --offline is given, every model must also answer one short question.
+    Unless --offline is given, every model that is used must also answer one short question, and its
+    revision is verified if its server tells it. The exit code is 1 if that is not the declared one.
     """
     study = Study(path, ask_consent(allow_code))
     study.check_lock()
+    used = keep_needed(study.plan, study.talks, study.plan.extras["gate"].raters)
 
     async def ask_models() -> tuple[FirstAnswer, ...]:
-        async with open_models(study.plan, study.path) as models:
+        async with open_models(used, study.path) as models:
             return await ask_once(models, study.plan.kind.agents(study.plan), time_it=True)
 
     answers = () if offline else asyncio.run(ask_models())
+    told = {answer.model: [answer.told] for answer in answers}
+    revisions = {
+        name: judge_revision(name, subject, told.get(name))
+        for name, subject in study.plan.models.items()
+    }
     expected = forecast(study.plan, answers)
+    if "rubric" in study.plan.extras and (warning := load_study_rubric(study).warning):
+        expected = replace(expected, advice=(*expected.advice, warning))
     if as_json:
         models = [answer.as_dict() for answer in answers]
         row = {**expected.as_dict(), "models": models, "locked": study.lock is not None}
+        row |= {"revisions": {name: each._asdict() for name, each in revisions.items()}}
         click.echo(json_text(row, indent=2))
     else:
-        _print_forecast(study, expected, answers)
+        _print_forecast(study, expected, answers, revisions)
+    if any(each.state == "contradicted" for each in revisions.values()):
+        raise click.exceptions.Exit(1)
 
 
-def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer, ...]) -> None:
+def _print_forecast(
+    study: Study,
+    expected: Forecast,
+    answers: tuple[FirstAnswer, ...],
+    revisions: Mapping[str, Revision],
+) -> None:
     state = "locked" if study.lock else "not locked: a run would be exploratory"
     click.echo(f"{sanitize(study.plan.study.name)}: the plan is valid ({state})")
     table = Table("model", "calls", "prompt tokens ≤", "reply tokens ≤", "cost ≤")
@@ -85,11 +112,8 @@ def _print_forecast(study: Study, expected: Forecast, answers: tuple[FirstAnswer
         click.echo(sanitize(describe_answer(answer)))
     for name, memory in study.plan.kind.describe_agents(study.plan).items():
         click.echo(f"{name} {memory}")
-    for name, subject in study.plan.models.items():
-        if subject.revision:
-            click.echo(
-                f"{name} declares revision {sanitize(subject.revision)}, which is not verified"
-            )
+    for revision in filter(None, (each.sentence for each in revisions.values())):
+        click.echo(sanitize(revision))
     hours = "unknown" if expected.hours is None else f"at most about {expected.hours:.1f} h"
     click.echo(
         f"{expected.conversations:,} conversations, {expected.calls:,} calls "
@@ -136,5 +160,5 @@ def lock(path: Path, allow_code: bool | None, as_json: bool) -> None:
         click.echo(json_text(row, indent=2))
     else:
         click.echo(f"{study.lock_path}  sha256 {locked.sha256}")
-        click.echo(f"locked at {locked.locked_at or 'an unknown time'}, root hash {study.root}")
+        click.echo(f"locked at {locked.locked_at}, root hash {study.root}")
         click.echo(PUBLISH)

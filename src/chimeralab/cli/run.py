@@ -6,8 +6,9 @@ A terminal gets a live display, a log file a line now and then, other programs J
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ from rich.table import Table
 
 from chimeralab import pipeline
 from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, ask_consent
-from chimeralab.cli.terminal import err, out, sanitize, say, summarize_flow
+from chimeralab.cli.terminal import err, groups_table, out, sanitize, say, summarize_flow
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import format_clock, plural
 from chimeralab.core.records import plain_value
@@ -31,6 +32,7 @@ from chimeralab.runner import (
     AttemptFailed,
     Intervention,
     News,
+    RevisionChanged,
     RunStarted,
     Subscriber,
     TalkEnded,
@@ -40,14 +42,13 @@ from chimeralab.study import RunOptions, Study
 from chimeralab.study.subjects import allow_keys
 
 if TYPE_CHECKING:
-    from chimeralab.trial.metrics import Metrics, MetricWeights
+    from chimeralab.trial.metrics import Metrics, MetricWeights, RunningMetrics
     from chimeralab.trial.trials import TrialRow
 
 SECONDS_BETWEEN_LINES = 30.0
 SECONDS_BETWEEN_TABLES = 5.0
 # Pause this many times as long as a table took, so that tables use less than 5 % of the time.
 PAUSE_FACTOR = 20
-RESAMPLES = 500
 STANDARD_OUTPUT = "-"
 NAMES: dict[type, str] = {
     RunStarted: "run_started",
@@ -55,6 +56,7 @@ NAMES: dict[type, str] = {
     AttemptFailed: "attempt_failed",
     Intervention: "intervened",
     TalkEnded: "talk_ended",
+    RevisionChanged: "revision_changed",
 }
 
 
@@ -97,12 +99,18 @@ def run(
         )
     study = Study(path, ask_consent(allow_code))
     allow_keys(study.plan)  # before the live display, which would hide the question
-    progress = RunProgress(trials=TrialMonitor(getattr(study.plan.own, "weights", None)))
+    # The table of a run that is finished is the one of `chimera measure`, order included.
+    scenarios = list(dict.fromkeys(talk.prompt.id for talk in study.talks))
+    monitor = TrialMonitor(getattr(study.plan.own, "weights", None), scenarios)
+    progress = RunProgress(trials=monitor)
+    monitor.go_on_from(study.plan.kind.load_rows(study))
     with event_lines(events) as write_event, show_progress(progress) as show:
 
         def publish(news: News) -> None:
             write_event(news)
             show(news)
+            if isinstance(news, RevisionChanged):
+                say(sanitize(news.sentence))
 
         done = pipeline.run(study, RunOptions(**options), publish)
     if as_json:
@@ -122,21 +130,51 @@ def run(
 
 
 class TrialMonitor:
-    """Scored trials by arm, with a table that is recomputed every few seconds at most."""
+    """The metrics of a trial by arm, with a table that is recomputed every few seconds at most.
 
-    def __init__(self, weights: "MetricWeights | None" = None) -> None:
-        self._weights = weights
-        self.arms: defaultdict[str, list[TrialRow]] = defaultdict(list)
+    It holds the rows of open sessions only, and sums of those that ended.
+    """
+
+    def __init__(
+        self, weights: "MetricWeights | None" = None, scenarios: Sequence[str] = ()
+    ) -> None:
+        self._weights, self._scenarios = weights, scenarios
+        self._ended: dict[str, RunningMetrics] = {}
+        self._open: defaultdict[tuple[str, str], list[TrialRow]] = defaultdict(list)
         self._table = Table()
         self._due = 0.0
 
+    def __bool__(self) -> bool:
+        """Whether there is anything to show."""
+        return bool(self._ended or self._open)
+
     def add(self, row: "TrialRow") -> None:
-        self.arms[str(row.arm)].append(row)
+        self._open[str(row.arm), row.session].append(row)
+
+    def go_on_from(self, stored: Iterable[tuple[Sequence["TrialRow"], bool]]) -> None:
+        """Add what earlier runs scored, session by session; some sessions have not ended."""
+        for rows, ended in stored:
+            for row in rows:
+                self.add(row)
+            if ended:
+                self.end(rows[0].session)
+
+    def end(self, session: str) -> None:
+        """Reduce a session that has ended to its sums."""
+        for arm, name in [key for key in self._open if key[1] == session]:
+            self._sums_of(arm).add(self._open.pop((arm, name)))
+
+    def _sums_of(self, arm: str) -> "RunningMetrics":
+        # Imported here: most runs are self-play and don't need it.
+        from chimeralab.trial.metrics import PUBLISHED, RunningMetrics  # noqa: PLC0415
+
+        if arm not in self._ended:
+            weights = self._weights or PUBLISHED
+            self._ended[arm] = RunningMetrics(weights, scenarios=self._scenarios)
+        return self._ended[arm]
 
     def table(self, width: int) -> Table:
         """Tabulate the metrics of each arm, with intervals over the scenarios so far."""
-        from chimeralab.cli.measure import groups_table  # noqa: PLC0415 - slow, and only for trials
-
         started = time.monotonic()
         if started >= self._due:
             self._table = groups_table("arm", self.measure(), width)
@@ -149,18 +187,13 @@ class TrialMonitor:
         self._due = 0.0
 
     def measure(self) -> "dict[str, Metrics]":
-        """Compute the metrics of each arm so far."""
-        # Imported here: most runs are self-play and don't need it.
-        import numpy as np  # noqa: PLC0415
-
-        from chimeralab.trial.columns import columns_of  # noqa: PLC0415
-        from chimeralab.trial.metrics import MetricWeights, measure  # noqa: PLC0415
-
-        rng, weights = np.random.default_rng(0), self._weights or MetricWeights()
-        return {
-            name: measure(columns_of(trials), weights, rng=rng, resamples=RESAMPLES)
-            for name, trials in sorted(self.arms.items())
+        """Compute the metrics of each arm so far, as `chimera measure --by arm` does."""
+        arms = {
+            arm: deepcopy(self._sums_of(arm)) for arm in {*self._ended, *(a for a, _ in self._open)}
         }
+        for (arm, _), rows in self._open.items():
+            arms[arm].add(rows)
+        return {arm: arms[arm].measure() for arm in sorted(arms)}
 
 
 @dataclass
@@ -204,6 +237,7 @@ class RunProgress:
                 self.turns_given_up += self.planned.turns_each - news.turns
                 self.paused += news.outcome == "paused"
                 self.talks_ended += news.outcome != "paused"
+                self.trials.end(news.talk)
             case row if hasattr(row, "asked"):  # a TrialRow, slow to import
                 self.trials.add(row)
                 self.calls += row.asked
@@ -254,7 +288,7 @@ def show_live(progress: RunProgress) -> Iterator[Subscriber]:
             max(progress.turns_done + progress.turns_left, 1), progress.turns_done, width=60
         )
         failure = [f"last failure: {progress.last_failure}"] if progress.last_failure else []
-        arms = [progress.trials.table(err.width)] if progress.trials.arms else []
+        arms = [progress.trials.table(err.width)] if progress.trials else []
         return Group(bar, str(progress), *arms, *failure)
 
     with Live(get_renderable=render, console=err, refresh_per_second=4):
@@ -280,6 +314,8 @@ def show_lines(progress: RunProgress) -> Iterator[Subscriber]:
     yield publish
     if progress.planned.talks:
         say(str(progress))
+    if progress.trials:
+        err.print(progress.trials.table(err.width))
 
 
 def line_of(news: News) -> dict[str, Any]:

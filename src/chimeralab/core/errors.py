@@ -23,6 +23,7 @@ class LogError(InputError):
         reason: str,
         line: int | None = None,
         format: str | None = None,  # noqa: A002
+        group: str = "",
     ) -> None:
         place = source if line is None else f"{source}, line {line}"
         assumed = f" (read as {format}; --format overrides)" if format else ""
@@ -30,6 +31,8 @@ class LogError(InputError):
         self.source = source
         self.line = line
         self.reason = reason
+        self.format = format
+        self.group = group  # what files that are refused alike have in common, such as "damaged"
 
 
 class LoopDetected(ChimeraError):

@@ -1,14 +1,17 @@
 """Read text files with clear errors, and write files and folders atomically."""
 
 import hashlib
+import json
 import os
 import platform
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
+from typing import Any
 
 from chimeralab.core.errors import InputError
 
@@ -29,6 +32,22 @@ def read_text(path: Path, expected: str = "", *, max_bytes: int | None = None) -
         raise InputError(f"{path} can't be read ({error.strerror or error}){hint}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text{hint or '; save it as UTF-8'}") from None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON from outside; whatever is wrong with it is a `ValueError`, its depth included."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Parse TOML from outside; whatever is wrong with it is a `ValueError`, its depth included."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 # Whether a process is alive can only be checked on its own machine, so part files name both.

@@ -92,7 +92,7 @@ def read_value(hint: Any, value: Any, place: str) -> Any:
     from pydantic import ValidationError  # noqa: PLC0415 - slow to import; a log needs none of it
 
     try:
-        return _adapter(hint).validate_json(json.dumps(value, default=str))
+        return _adapter(hint, strict=True).validate_json(json.dumps(value, default=str))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         reason = first["msg"][0].lower() + first["msg"][1:]
@@ -116,11 +116,21 @@ def format_value(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def validate(hint: Any, value: Any) -> Any:
+    """Build a value of a type, with the records inside it, from JSON values.
+
+    >>> validate(tuple[int, ...], [1, 2])
+    (1, 2)
+    """
+    return _adapter(hint).validate_python(value)
+
+
 @cache
-def _adapter(hint: Any) -> "TypeAdapter[Any]":
+def _adapter(hint: Any, *, strict: bool = False) -> "TypeAdapter[Any]":
     from pydantic import ConfigDict, TypeAdapter  # noqa: PLC0415 - as above
 
-    return TypeAdapter(hint, config=ConfigDict(strict=True, allow_inf_nan=False))
+    config = ConfigDict(strict=True, allow_inf_nan=False) if strict else None
+    return TypeAdapter(hint, config=config)
 
 
 def _options(hint: Any) -> tuple[Any, ...]:

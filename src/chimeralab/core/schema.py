@@ -10,16 +10,16 @@ from typing import Any
 
 from chimeralab.core.errors import InputError
 
-SCHEMA = 10
+SCHEMA = 12
 # Earlier numbers were never released, so nothing migrates them.
-FIRST_SCHEMA = 10
+FIRST_SCHEMA = 12
 
 
 def json_text(value: Mapping[str, Any], *, indent: int | None = None) -> str:
     """Serialise an object with its `schema`, in ASCII so that lone surrogates survive.
 
     >>> json_text({"turns": 2})
-    '{"schema": 10, "turns": 2}'
+    '{"schema": 12, "turns": 2}'
     """
     return json.dumps({"schema": SCHEMA, **value}, allow_nan=False, indent=indent)
 

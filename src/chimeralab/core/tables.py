@@ -156,12 +156,28 @@ def _write_json_lines(path: Path, _columns: Columns) -> Iterator[Write]:
         yield lambda row: print(json_text(row), file=file)
 
 
+def _is_formula(value: Any) -> bool:
+    """Whether a spreadsheet would run a cell, or would if it lost its leading apostrophes."""
+    return isinstance(value, str) and value.lstrip("'").startswith(FORMULA_STARTS)
+
+
+def remove_guards(cells: Mapping[str, Any]) -> dict[str, Any]:
+    """The cells of a row as they were before an export put apostrophes before formulas.
+
+    >>> remove_guards({"response": "'-2", "truth": "'tis"})
+    {'response': '-2', 'truth': "'tis"}
+    """
+    return {
+        name: cell[1:] if _is_formula(cell) and cell.startswith("'") else cell
+        for name, cell in cells.items()
+    }
+
+
 @contextmanager
 def _write_csv(path: Path, columns: Columns) -> Iterator[Write]:
     def cell(value: Any) -> Any:
         value = _flat(value)
-        is_formula = isinstance(value, str) and value.startswith(FORMULA_STARTS)
-        return "'" + value if is_formula else value
+        return "'" + value if _is_formula(value) else value
 
     with path.open("w", encoding="utf-8", newline="", errors="replace") as file:
         writer = csv.writer(file)

@@ -238,7 +238,8 @@ async def _attempt(
         turn=ask.turn,
         probe=probe,
     )
-    attempt = run.journal.open_attempt(ask.model, request)
+    estimate = run.cost_of_failure(ask.model, request, Reply(""))
+    attempt = run.journal.open_attempt(ask.model, request, estimate)
     await run.journal.flush()
     # A tested model must learn neither the condition nor the solution.
     if talk.script and not getattr(run.models[ask.model], "backstage", False):
@@ -272,6 +273,7 @@ async def _answer(model: str, request: Request, run: RunContext, attempt: int) -
     try:
         reply = _sanitise(await run.models[model].reply(request))
         reason = reply.note
+        run.on_identity(model, reply.identity)
     except ModelFailure as failure:
         outcome, reason = failure.kind, redact(str(failure))
         billed = failure.billed and drop_invalid_usage(failure.billed)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple, Protocol
 
 from pydantic import Field
 
+from chimeralab.core.errors import ChimeraError
 from chimeralab.core.records import Record, Turn
 from chimeralab.models.seam import Model, Reply, Request, Try
 from chimeralab.runner.talk import Talk, TurnRecord
@@ -51,12 +52,16 @@ class Journal(Protocol):
     def count_rejections(self, talk: str, turn: int, probe: str = "") -> Mapping[str, int]:
         """Count the replies to a turn that the rules have rejected so far, by reason."""
 
-    def open_attempt(self, model: str, request: Request) -> int: ...
+    def open_attempt(self, model: str, request: Request, estimate: float | None = None) -> int:
+        """Record a request before it is sent, with what it may cost at most."""
 
     def close_attempt(self, attempt: int, answer: Answer) -> None: ...
 
-    def add_try(self, talk: str, turn: int, outcome: str, seconds: float) -> None:
-        """Record a failed try that a client library made within the open attempt."""
+    def add_try(self, talk: str, turn: int, outcome: str, seconds: float) -> float | None:
+        """Record a failed try that a client library made within the open attempt.
+
+        Returns what it may have cost: a server that was too slow may charge for its answer.
+        """
 
     def add_turn(self, attempt: int, talk: Talk, turn: TurnRecord, answer: Answer) -> None:
         """Close the attempt and store its reply as a turn, atomically."""
@@ -103,7 +108,7 @@ class MemoryJournal:
     def count_rejections(self, talk: str, turn: int, probe: str = "") -> Mapping[str, int]:
         return self._rejections[talk, turn, probe]
 
-    def open_attempt(self, model: str, request: Request) -> int:
+    def open_attempt(self, model: str, request: Request, estimate: float | None = None) -> int:
         self._attempts += 1
         self._open[self._attempts] = (request.conversation, request.turn, request.probe)
         return self._attempts
@@ -113,8 +118,8 @@ class MemoryJournal:
         if answer.outcome in ("empty", "refusal"):
             self._rejections[place][answer.outcome] += 1
 
-    def add_try(self, talk: str, turn: int, outcome: str, seconds: float) -> None:
-        """Nothing reads these."""
+    def add_try(self, talk: str, turn: int, outcome: str, seconds: float) -> float | None:
+        """Nothing reads these, and nothing costs money."""
 
     def add_turn(self, attempt: int, talk: Talk, turn: TurnRecord, answer: Answer) -> None:
         self.close_attempt(attempt, answer)
@@ -151,8 +156,11 @@ class RetryLog:
     `talks` maps the opaque ids that tested models see back to conversations.
     """
 
-    def __init__(self, journal: Journal, talks: Iterable[Talk] = ()) -> None:
+    def __init__(
+        self, journal: Journal, talks: Iterable[Talk] = (), brake: "Brake | None" = None
+    ) -> None:
         self._journal = journal
+        self._brake = brake
         self._names = {talk.session: talk.id for talk in talks}
         self._last: dict[tuple[str, int], Try] = {}
 
@@ -165,7 +173,9 @@ class RetryLog:
         place = self._names.get(attempt.conversation, attempt.conversation), attempt.turn
         earlier = self._last.pop(place, None)
         if earlier is not None and attempt.number > earlier.number and attempt.conversation:
-            self._journal.add_try(*place, earlier.outcome, earlier.seconds)
+            cost = self._journal.add_try(*place, earlier.outcome, earlier.seconds)
+            if cost and self._brake:
+                self._brake.spend(cost)
         if attempt.outcome != "ok":
             self._last[place] = attempt
 
@@ -219,6 +229,14 @@ class TalkEnded(NamedTuple):
     reason: str | None
 
 
+class RevisionChanged(NamedTuple):
+    """A model told another revision than before, or than its plan declares."""
+
+    model: str
+    told: Mapping[str, str]
+    sentence: str
+
+
 # What a run publishes; a kind of study may add its own.
 News = RunStarted | TurnStored | AttemptFailed | Intervention | TalkEnded | Any
 Subscriber = Callable[[News], None]
@@ -255,6 +273,10 @@ class Price(Record):
             sent = sum(len(message.content.encode()) for message in request.messages)
             cost = self.of(sent // BYTES_PER_TOKEN + 1, request.sampling.max_tokens)
         return cost
+
+
+class LimitReached(ChimeraError):
+    """A question was not asked, since a limit of the plan is reached."""
 
 
 class Brake:
@@ -352,6 +374,7 @@ class RunContext:
     judges: Executor | None = None
     retry_wait: float = 1.0
     publish: Subscriber = ignore_news
+    on_identity: Callable[[str, Mapping[str, str]], None] = lambda model, told: None
 
     def cost(self, model: str, reply: Reply) -> float | None:
         """The cost of a reply: as reported, else from the price in the plan, else unknown."""
@@ -361,6 +384,7 @@ class RunContext:
         return price.of(reply.prompt_tokens, reply.completion_tokens) if price else None
 
     def cost_of_failure(self, model: str, request: Request, billed: Reply) -> float | None:
+        """The cost of an answer that can't be used, or of any of which nothing is known yet."""
         price = self.prices.get(model)
         return price.of_failure(request, billed) if price and billed.cost is None else billed.cost
 

@@ -1,4 +1,4 @@
-"""An append-only hash chain over everything that a study observes; its head is the root hash.
+"""An append-only hash chain over everything that a study stores; its head is the root hash.
 
 Each record covers a row as written and the head before it, so that editing, deleting or rewriting a
 row is detected. Anyone who can rewrite the whole folder can rewrite the chain too: only a head that
@@ -12,28 +12,30 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-# The observed tables and their key columns; rows of a conversation start with its id. A column
-# that is added later must be NULL in earlier rows: nulls are left out of the hash.
+# The tables and their key columns; rows of a conversation start with its id. Verdicts and scored
+# trials follow from the others, but that they were there does not. A column that is added later
+# must be NULL in earlier rows: nulls are left out of the hash.
 OBSERVED: Mapping[str, tuple[str, ...]] = {
     "study": ("key",),
     "runs": ("id",),
     "trajectories": ("id",),
     "attempts": ("trajectory", "id"),
+    "charges": ("id",),
     "turns": ("trajectory", "turn"),
     "probes": ("trajectory", "turn", "probe"),
     "events": ("trajectory", "id"),
+    "detections": ("trajectory", "detector"),
+    "trials": ("trajectory", "trial"),
     "raters": ("id",),
     "ratings": ("trajectory", "rater"),
     "samples": ("name",),
     "packets": ("name",),
     "adjudications": ("trajectory", "sample"),
 }
-# Rows that are updated once: a run and an attempt end, a gate's sample is used.
-COMPLETED = ("runs", "trajectories", "attempts", "samples")
+# Rows that are updated once: a run, an attempt and a charge end, a gate's sample is used.
+COMPLETED = ("runs", "trajectories", "attempts", "charges", "samples")
 # A packet may be exported again.
 REPEATABLE = ("packets",)
-# This row of `study` changes with every record, and follows from the records.
-COUNTED = "stored"
 ADDED, CHANGED = "added", "changed"
 SINGULAR = {"study": "note", "trajectories": "conversation"}
 KEYS_NAMED = 5
@@ -82,7 +84,10 @@ def next_head(previous: bytes, kind: str, change: str, key: str, row: bytes) -> 
 
 
 def _canonical(value: Any) -> bytes:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    # A damaged cell may hold bytes, which no record does.
+    text = json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=repr
+    )
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -99,12 +104,11 @@ def record_writes(connection: sqlite3.Connection) -> None:
         names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
         cells = ", ".join(f"'{name}', new.{name}" for name in names)
         keys = ", ".join(f"new.{name}" for name in key)
-        when = f"WHEN new.key != '{COUNTED}'" if table == "study" else ""
         for change, event in ((ADDED, "INSERT"), (CHANGED, "UPDATE")):
             what = f"'{table}', '{change}', chain_key({keys})"
             last = "coalesce((SELECT head FROM chain ORDER BY id DESC LIMIT 1), x'')"
             connection.execute(
-                f"CREATE TEMP TRIGGER chain_{table}_{change} AFTER {event} ON main.{table} {when} "  # noqa: S608
+                f"CREATE TEMP TRIGGER chain_{table}_{change} AFTER {event} ON main.{table} "  # noqa: S608
                 f"BEGIN INSERT INTO chain (kind, change, key, row, head) VALUES ({what}, "
                 f"chain_row({cells}), chain_head({last}, {what}, chain_row({cells}))); END"
             )
@@ -140,7 +144,8 @@ def read_chain(archive: Rows, withheld: Collection[tuple[str, str]] = ()) -> Cha
     query = "SELECT id, kind, change, key, row, head FROM chain ORDER BY id"
     records = tuple(ChainRecord(**row) for row in archive.rows(query))
     misfits = [*_find_breaks(records), *_find_mismatches(records, archive, withheld)]
-    return Chain(records, tuple(misfits), len(withheld))
+    hidden = sum(kind != "study" for kind, _ in withheld)
+    return Chain(records, tuple(misfits), hidden)
 
 
 def _find_breaks(records: Iterable[ChainRecord]) -> Iterator[tuple[str, str]]:
@@ -168,8 +173,7 @@ def _find_mismatches(
             row_key(*(row[name] for name in OBSERVED[table])): row_hash(
                 *(cell for pair in row.items() for cell in pair)
             )
-            for row in archive.rows(f"SELECT * FROM {table}")  # noqa: S608
-            if not (table == "study" and row["key"] == COUNTED)
+            for row in archive.rows(f"SELECT * FROM main.{table}")  # noqa: S608
         }
         absent = {key for kind, key in withheld if kind == table and key in known}
         for key in (known.keys() | stored.keys()) - (absent - stored.keys()):
@@ -195,6 +199,7 @@ def _problems(table: str, known: list[ChainRecord], stored: bytes | None) -> Ite
 
 def _split_key(table: str, key: str) -> tuple[str, str]:
     first, *rest = (str(part) for part in json.loads(key))
+    rest = [part if len(part) < 64 else f"{part[:12]}…" for part in rest]
     if table == "trajectories":
         return first, ""
     return (first, " ".join(rest)) if rest else (table, first)

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import write_text
+from chimeralab.core.files import parse_json, write_text
 from chimeralab.core.schema import SCHEMA, json_text
-from chimeralab.study.database import COPY_ID
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest, resolve
+from chimeralab.study.steps import hash_files, lock_step, read_step
 
 T = TypeVar("T")
-FILE = "estimates.json"
+FILE, STEP = "estimates.json", "estimates"
 CHANGED = (
     f"{FILE} no longer matches the study (its records, plan, code or version), "
     "so the estimates are recomputed"
@@ -73,13 +73,19 @@ class Estimates:
         found = compute()
         if self._renew:
             stored[kind.__name__] = {"key": key, "value": encode(found, known or {})}
-            with suppress(InputError):  # the folder may be read-only
-                write_text(self.path, json_text(stored))
+            text = json_text(stored)
+            with suppress(InputError, OSError):  # the folder may be read-only
+                # A process may be killed: what is there is what was locked, or nothing.
+                self.path.unlink(missing_ok=True)
+                lock_step(self._study, STEP, {FILE: hashlib.sha256(text.encode()).hexdigest()})
+                write_text(self.path, text)
         return found
 
     def _read(self) -> dict[str, Any]:
         with suppress(OSError, ValueError):
-            found = json.loads(self.path.read_text(encoding="utf-8"))
+            if hash_files(self._study.path, STEP) != read_step(self._study.path, STEP).get("files"):
+                return {}
+            found = parse_json(self.path.read_text(encoding="utf-8"))
             if isinstance(found, dict) and found.pop("schema", None) == SCHEMA:
                 return found
         return {}
@@ -89,7 +95,7 @@ class Estimates:
         """A hash of the resolved plan and the records; None in a bundle."""
         found = hashlib.sha256(digest(resolve(self._study.plan)).encode())
         with self._study.archive() as archive, archive.snapshot():
-            if archive.value("PRAGMA application_id") == COPY_ID:
+            if archive.is_copy:
                 return None
             for query in RECORDS:
                 for row in archive.rows(query):

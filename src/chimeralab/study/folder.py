@@ -17,6 +17,7 @@ from chimeralab.core.files import remove_stale_parts, write_text
 from chimeralab.core.parts import Consent, PartLoader, allow_all, choose
 from chimeralab.core.records import Trajectory
 from chimeralab.runner import Talk
+from chimeralab.study.database import decode, refuse_damage
 from chimeralab.study.kind import MissingSourceError
 from chimeralab.study.lock import (
     Lock,
@@ -31,7 +32,7 @@ from chimeralab.study.store import Archive
 from chimeralab.version import __version__
 
 # Folders that commands write to.
-WRITTEN_TO = (".", "audit", "report", "report/figures", "report/tables")
+WRITTEN_TO = (".", "audit", "steps", "report", "report/figures", "report/tables")
 
 
 class Study:
@@ -47,8 +48,9 @@ class Study:
         if not self.plan_path.is_file():
             lacks = "it has no plan.toml" if self.path.is_dir() else "there is no such folder"
             raise InputError(f"{self.path} is not a study: {lacks}; see `chimera new`")
-        for place in WRITTEN_TO:
-            remove_stale_parts(self.path / place)
+        # Damaged cells by table, as place and problem; None before the first look.
+        self.damage: dict[str, list[tuple[str, str]]] | None = None
+        self._tolerates_damage = False
 
     @property
     def plan_path(self) -> Path:
@@ -81,9 +83,10 @@ class Study:
         if not self.store_path.is_file():
             return None
         with self.archive() as archive:
-            kept = archive.value("SELECT max(value) FROM study WHERE key = 'resolved'")
-        found: Mapping[str, Any] | None = kept and json.loads(kept)
-        return found
+            for row in archive.rows("SELECT key, value FROM study WHERE key = 'resolved'"):
+                found: Mapping[str, Any] = decode(dict[str, Any], "study", row, "value")
+                return found
+        return None
 
     def _plan_as_locked(self, gone: MissingSourceError) -> Plan:
         """Read the plan, taking from its lock what can't be rebuilt."""
@@ -124,8 +127,22 @@ class Study:
         return None
 
     def archive(self) -> Archive:
-        """Open the store for reading."""
-        return Archive(self.store_path)
+        """Open the store for reading; the first time, check all of its cells."""
+        if self.damage is None:
+            with Archive(self.store_path) as archive:
+                self.damage = archive.damage()
+        if not self._tolerates_damage:
+            refuse_damage(self.damage, self.store_path)
+        return Archive(self.store_path, self.damage)
+
+    @contextmanager
+    def tolerate_damage(self) -> Iterator[None]:
+        """Read the sound rows of a damaged store, to verify them."""
+        self._tolerates_damage = True
+        try:
+            yield
+        finally:
+            self._tolerates_damage = False
 
     def trajectories(self) -> Iterator[Trajectory]:
         """Iterate over the stored conversations."""
@@ -155,6 +172,8 @@ class Study:
         lock = FileLock(self.path / ".running", timeout=0)
         try:
             with lock:
+                for place in WRITTEN_TO:
+                    remove_stale_parts(self.path / place)
                 yield
         except Timeout:
             raise InputError(f"{self.path} is being run already{self._describe_runner()}") from None
@@ -220,17 +239,24 @@ def templates() -> dict[str, Traversable]:
 
 
 def new_study(path: Path, template: str) -> tuple[Path, ...]:
-    """Write the files of a template; existing ones are never overwritten."""
+    """Write the files of a template; existing ones are never overwritten.
+
+    If some of them exist as they would be written, a process was killed, and the rest is added.
+    """
     choose(template, templates(), f"template {template!r}")
-    sources = list(templates()[template].iterdir())
-    for source in sources:
-        if (path / source.name).exists():
-            raise InputError(f"{path / source.name} already exists; choose another folder")
+    name = json.dumps(path.resolve().name, ensure_ascii=False)
+    texts = {
+        path / source.name: source.read_text("utf-8").replace("@NAME@", name)
+        for source in templates()[template].iterdir()
+    }
+    found = [file for file in texts if file.exists()]
+    ours = [file for file in found if file.read_bytes() == texts[file].encode()]
+    if found and (ours != found or len(found) == len(texts)):
+        raise InputError(f"{found[0]} already exists; choose another folder")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{path} can't be created ({error.strerror})") from error
-    name = json.dumps(path.resolve().name, ensure_ascii=False)
-    for source in sources:
-        write_text(path / source.name, source.read_text("utf-8").replace("@NAME@", name))
-    return tuple(path / source.name for source in sources)
+    for file, text in texts.items():
+        write_text(file, text)
+    return tuple(texts)

@@ -66,7 +66,7 @@ def forecast(plan: Plan, answers: Sequence[FirstAnswer] = ()) -> Forecast:
         hours=_hours(loads, answers, plan.run.concurrency),
         advice=(
             *_advice(plan, loads),
-            *gate.advise(power),
+            *gate.advise(conversations, len(plan.prompts)),
             *plan.kind.advise(plan),
         ),
         gate=power,

@@ -1,6 +1,6 @@
 """A kind of study, such as self-play or a trial: a part with what is specific to it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -154,6 +154,13 @@ class Kind:
         """The rows that an analysis is computed from, one per conversation."""
         raise NotImplementedError
 
+    def load_rows(self, study: "Study") -> Iterator[tuple[Sequence[Any], bool]]:
+        """What earlier runs scored, session by session, and whether a session has ended.
+
+        The live display of the next run goes on from there.
+        """
+        yield from ()
+
     def live_results(self, study: "Study") -> Mapping[str, Mapping[str, str]]:
         """Results so far by condition, for the live page."""
         return {}
@@ -175,8 +182,8 @@ def read_kind(tables: Mapping[str, Any], loader: PartLoader) -> Part:
     about = tables.get("study")
     given = about.get("kind", "selfplay") if isinstance(about, Mapping) else "selfplay"
     table = tables.get("kind", {"use": given})
-    if isinstance(table, Mapping) and table.get("use") in KINDS:
-        use = table["use"]
+    use = table.get("use") if isinstance(table, Mapping) else None
+    if isinstance(use, str) and use in KINDS:
         return read_part({use: load_kind(use)}, table, "[kind]", loader, _seam())
     if "kind" not in tables:
         choose(str(given), KINDS, f"kind = {given!r} in [study]")

@@ -14,7 +14,7 @@ from typing import Any
 
 from chimeralab import version
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import atomic_file
+from chimeralab.core.files import atomic_file, parse_json
 from chimeralab.core.parts import PARTS, format_value
 from chimeralab.core.records import Record, plain_value
 from chimeralab.core.schema import SCHEMA, check_schema
@@ -32,11 +32,11 @@ class LockError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Lock(Record):
-    """A resolved plan, its SHA-256, and when it was locked."""
+    """A resolved plan, when it was locked, and the SHA-256 of both."""
 
     sha256: str
     resolved: Mapping[str, Any]
-    locked_at: str | None = None
+    locked_at: str
 
 
 def resolve(plan: Plan) -> dict[str, Any]:
@@ -64,8 +64,9 @@ def resolve(plan: Plan) -> dict[str, Any]:
 
 
 def make_lock(plan: Plan) -> Lock:
-    resolved = resolve(plan)
-    return Lock(digest(resolved), resolved, datetime.now(UTC).isoformat(timespec="seconds"))
+    resolved, locked_at = resolve(plan), datetime.now(UTC).isoformat(timespec="seconds")
+    content = {"schema": SCHEMA, "resolved": resolved, "locked_at": locked_at}
+    return Lock(digest(content), resolved, locked_at)
 
 
 def digest(value: Any) -> str:
@@ -88,16 +89,17 @@ def write_lock(path: Path, lock: Lock) -> None:
 def read_lock(path: Path) -> Lock:
     """Read a lock and check its hash."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        lock = Lock(values["sha256"], values["resolved"], values.get("locked_at"))
+        values = parse_json(path.read_text(encoding="utf-8"))
+        lock = Lock(values.pop("sha256"), values["resolved"], values.get("locked_at"))
+        number = values.get("schema", SCHEMA)
+        if not isinstance(lock.resolved, dict) or not isinstance(number, int):
+            raise TypeError
     except OSError as error:
         raise LockError(f"{path} can't be read ({error.strerror})") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LockError(f"{path} is damaged; restore it from version control or a copy") from error
-    check_schema(
-        values.get("schema", SCHEMA), str(path), "lock its plan again in a new folder", LockError
-    )
-    if digest(lock.resolved) != lock.sha256:
+    check_schema(number, str(path), "lock its plan again in a new folder", LockError)
+    if digest(values) != lock.sha256:
         raise LockError(f"{path} was edited: its contents do not match its hash")
     return lock
 

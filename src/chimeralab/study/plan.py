@@ -1,7 +1,6 @@
 """The plan of a study: read from TOML, validated, with every default filled in."""
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import read_text
+from chimeralab.core.files import parse_toml, read_text
 from chimeralab.core.parts import (
     PARTS,
     CodeFile,
@@ -78,7 +77,7 @@ class RunTable(Record):
 
 @dataclass(frozen=True, slots=True)
 class Subject(Record):
-    """A model of the plan. No server lets us check its declared `revision`."""
+    """A model of the plan; its declared `revision` is compared with what its server tells."""
 
     part: Part
     revision: str | None = None
@@ -142,9 +141,11 @@ def read_plan(path: Path, loader: PartLoader, locked: Mapping[str, Any] | None =
     """Read a plan file; errors name the file, and keys are redacted from them."""
     try:
         text = read_text(path, "a plan", max_bytes=MAX_PLAN_BYTES)
-        return make_plan(tomllib.loads(text), loader, locked)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(redact(f"{path.name}: not valid TOML: {error}")) from error
+        try:
+            tables = parse_toml(text)
+        except ValueError as error:
+            raise InputError(f"not valid TOML: {error}") from None
+        return make_plan(tables, loader, locked)
     except StoreError:
         raise  # reading outside parts consults the store; its errors are not the plan's
     except InputError as error:
@@ -165,6 +166,7 @@ def make_plan(
         _check_tables(tables, kind)
     _refuse_secrets(tables)
     about = read_record(StudyTable, tables.get("study"), "[study]")
+    run = read_record(RunTable, tables.get("run", {}), "[run]")  # whose seed a design may use
     if isinstance(kind, StandIn):
         design = _design_as_locked(kind, tables, loader)
     else:
@@ -175,7 +177,7 @@ def make_plan(
         kind=kind,
         detector=_detector(tables.get("detector", {}), "[detector]", loader),
         live=_detector(tables["live"], "[live]", loader) if "live" in tables else None,
-        run=read_record(RunTable, tables.get("run", {}), "[run]"),
+        run=run,
         code=dict(loader.code),
         outside_parts=tuple(loader.parts),
         consent=loader.consent,

@@ -19,6 +19,7 @@ from chimeralab.detection.seam import Detector
 from chimeralab.embedding.encoder import check_weights, default_encoder
 from chimeralab.runner import (
     Brake,
+    LimitReached,
     RetryLog,
     RunContext,
     RunStarted,
@@ -31,8 +32,15 @@ from chimeralab.study.flow import ConditionFlow, flow
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import LockError, refuse_changes, resolve
 from chimeralab.study.plan import Plan, refuse_unpriced
+from chimeralab.study.steps import record_step
 from chimeralab.study.store import MANY_TALKS, Store
-from chimeralab.study.subjects import ask_once, open_models
+from chimeralab.study.subjects import (
+    MeteredModel,
+    RevisionLog,
+    ask_once,
+    keep_needed,
+    open_models,
+)
 
 # The size of a stored turn: its text, generously, and its rows.
 BYTES_PER_TOKEN = 5
@@ -83,7 +91,11 @@ def run_study(
             return thread.submit(run_study, study, options, publish).result()
     started = time.monotonic()
     run = StudyRun(study, options or RunOptions(), publish)
-    with study.run_lock(), closing(Store(study.store_path)) as store:
+    with (
+        study.run_lock(),
+        closing(Store(study.store_path)) as store,
+        record_step(study, "run"),
+    ):
         stopped = run.execute(store)
         study.plan.kind.finish_run(study)
     with study.archive() as archive:
@@ -134,17 +146,30 @@ class StudyRun:
         self._publish_start(store, len(missing))
         if brake.reason is not None:  # the budget is used up: not even the first question is asked
             return brake.reason
-        async with open_models(self.plan, self.study.path) as models:
+        async with open_models(keep_needed(self.plan, missing), self.study.path) as models:
             with ThreadPoolExecutor(1) as judges, stop_on_signals(brake):
-                await ask_once(models, self.plan.kind.agents(self.plan))
-                log = RetryLog(store, missing)
+                prices = {n: s.price for n, s in self.plan.models.items() if s.price}
+                asked = {
+                    name: MeteredModel(name, model, prices.get(name), brake, store)
+                    for name, model in models.items()
+                }
+                try:
+                    answers = await ask_once(asked, self.plan.kind.agents(self.plan))
+                except LimitReached:
+                    return brake.reason
+                revisions = RevisionLog(self.plan, store, self.publish)
+                for answer in answers:
+                    revisions.add(answer.model, answer.told)
+                if not store.turns_stored():  # later it is a deviation
+                    revisions.refuse()
+                log = RetryLog(store, missing, brake)
                 for model in models.values():
                     log.attach(model)
                 context = RunContext(
                     models=models,
                     journal=store,
                     brake=brake,
-                    prices={n: s.price for n, s in self.plan.models.items() if s.price},
+                    prices=prices,
                     # A guard takes 30 ms of CPU per turn, too much for many conversations.
                     watch=guard_factory(
                         self.plan, options.watch and self.concurrency <= MANY_TALKS
@@ -152,8 +177,12 @@ class StudyRun:
                     judges=judges,
                     retry_wait=run.retry_wait,
                     publish=self.publish,
+                    on_identity=revisions.add,
                 )
                 await converse_all(missing, context, self.concurrency)
+                for name in models:  # weights may be replaced during a run
+                    if identify := getattr(models[name], "identify", None):
+                        revisions.add(name, await identify())
         return brake.reason
 
     def _publish_start(self, store: Store, missing: int) -> None:

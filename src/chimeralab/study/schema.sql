@@ -46,9 +46,17 @@ CREATE TABLE attempts (
     reported_model TEXT,
     cost REAL,
     seconds REAL,
-    probe TEXT NOT NULL DEFAULT ''
+    probe TEXT NOT NULL DEFAULT '',
+    estimate REAL
 );
 CREATE INDEX attempts_of_turn ON attempts (trajectory, turn);
+CREATE TABLE charges (
+    id INTEGER PRIMARY KEY,
+    model TEXT NOT NULL,
+    purpose TEXT NOT NULL,
+    cost REAL NOT NULL,
+    at TEXT NOT NULL
+);
 CREATE TABLE turns (
     trajectory TEXT NOT NULL REFERENCES trajectories (id),
     turn INTEGER NOT NULL,

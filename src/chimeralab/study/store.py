@@ -6,6 +6,7 @@ Every turn is durable before the next one is requested; reading is safe during a
 import json
 import os
 import platform
+import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -25,12 +26,16 @@ from chimeralab.study.database import (
     StoreError,
     checkpoint,
     explain_errors,
+    find_damage,
+    find_foreign,
+    find_shortfall,
+    hide_damage,
     open_to_read,
     open_to_write,
-    shortfall,
+    read_tally,
     tally_path,
     transaction,
-    write_tally,
+    update_tally,
 )
 from chimeralab.study.lock import branch, link, opening
 
@@ -41,6 +46,10 @@ MANY_TALKS = 64
 # Prefixes of keys in the table `study`: checks of raters, by rater and time, and the items that a
 # packet showed to a person twice, by rater and packet.
 CHECKS, RETESTS = "check of rater ", "retest of rater "
+# And what models told about their revisions, in order.
+REVISION = "revision "
+# The key in the table `study` of the secret that samples and the order of ratings are drawn with.
+SECRET = "secret"  # noqa: S105 - its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +71,7 @@ class Store:
         self._db = open_to_write(path)
         self._commits = GroupCommit(self._db, path, on_commit=self._after_commit)
         self._run = 0
-        self._tally = self._count_stored()
         self._has_finished = False
-        if missing := shortfall(path, self._tally):
-            self._db.close()
-            raise StoreError(
-                f"{path} {missing}; restore it, or move {tally_path(path).name} away to request "
-                "and pay for all of it again"
-            )
 
     def close(self) -> None:
         try:
@@ -98,6 +100,10 @@ class Store:
         with self._transaction() as db:
             db.executemany("INSERT OR REPLACE INTO study VALUES (?, ?)", values.items())
 
+    @property
+    def secret(self) -> str:
+        return draw_secret(self._db)
+
     def begin_run(self, lock: str | None, settings: Mapping[str, Any]) -> int:
         """Start a run, and close what a killed one left open."""
         with self._transaction() as db:
@@ -116,8 +122,7 @@ class Store:
                 settings=json.dumps(settings),
                 started=now(),
             )
-            self._count(db)
-        self._after_commit()
+            draw_secret(db)
         return self._run
 
     def end_run(self, reason: str | None) -> None:
@@ -149,13 +154,38 @@ class Store:
         return {row[0] for row in self._rows("SELECT id FROM trajectories WHERE outcome IS NULL")}
 
     def total_cost(self) -> float:
-        """The cost so far of replies, ratings and checks of raters."""
+        """The cost so far of conversations, first questions, ratings and checks of raters.
+
+        An answer whose cost is not known, or that a kill left in flight, counts by its estimate.
+        """
         query = (
-            "SELECT coalesce(sum(cost), 0) FROM (SELECT cost FROM attempts UNION ALL "
-            "SELECT json_extract(value, '$.cost') FROM ratings, json_each(ratings.attempts) "
-            "UNION ALL SELECT json_extract(value, '$.cost') FROM study WHERE key LIKE ?)"
+            "SELECT total(cost) FROM (SELECT cost FROM charges UNION ALL "
+            "SELECT coalesce(cost, CASE WHEN outcome IS NULL OR outcome IN ('answered', 'empty', "
+            "'refusal', 'unreadable', 'interrupted', 'cancelled', 'crashed', 'timeout') "
+            "THEN estimate END) FROM attempts)"
         )
-        return float(self._row(query, f"{CHECKS}%")[0])
+        return float(self._row(query)[0])
+
+    def charge(self, model: str, purpose: str, cost: float, row: int | None = None) -> int:
+        """Record the cost of an answer outside of conversations, and return its row.
+
+        Before the answer, that is an estimate; after it, `row` gets the cost.
+        """
+        with self._transaction() as db:
+            if row is None:
+                return insert(db, "charges", model=model, purpose=purpose, cost=cost, at=now())
+            db.execute("UPDATE charges SET cost = ? WHERE id = ?", (cost, row))
+            return row
+
+    def add_revision(self, model: str, told: Mapping[str, str]) -> None:
+        """Record what a model told about its revision."""
+        value = json.dumps({"model": model, "told": told, "run": self._run or None, "at": now()})
+        with self._transaction() as db:
+            db.execute(
+                "INSERT INTO study SELECT printf('%s%06d', ?1, count(*) + 1), ?2 FROM study "
+                "WHERE key GLOB ?1 || '*'",
+                (REVISION, value),
+            )
 
     def turns_stored(self, *, in_open_talks: bool = False) -> int:
         everywhere = "SELECT count(*) FROM turns"
@@ -179,7 +209,7 @@ class Store:
         )
         return dict(self._rows(query, talk, turn, probe))
 
-    def open_attempt(self, model: str, request: Request) -> int:
+    def open_attempt(self, model: str, request: Request, estimate: float | None = None) -> int:
         with self._commits.step() as db:
             return insert(
                 db,
@@ -192,21 +222,24 @@ class Store:
                 seed=request.seed,
                 **request.sampling.as_dict(),
                 started=now(),
+                estimate=estimate,
             )
 
     def close_attempt(self, attempt: int, answer: Answer) -> None:
         with self._commits.step() as db:
             _close_attempt(db, attempt, answer)
 
-    def add_try(self, talk: str, turn: int, outcome: str, seconds: float) -> None:
+    def add_try(self, talk: str, turn: int, outcome: str, seconds: float) -> float | None:
         same = "run, trajectory, turn, probe, model, seed, temperature, top_p, max_tokens, started"
         with self._commits.step() as db:
-            db.execute(
-                f"INSERT INTO attempts ({same}, ended, outcome, reason, seconds) "  # noqa: S608
-                f"SELECT {same}, ?, ?, 'asked again by the client library', ? FROM attempts "
-                "WHERE trajectory = ? AND turn = ? AND outcome IS NULL ORDER BY id DESC LIMIT 1",
+            row = db.execute(
+                f"INSERT INTO attempts ({same}, estimate, ended, outcome, reason, seconds) "  # noqa: S608
+                f"SELECT {same}, estimate, ?, ?, 'asked again by the client library', ? "
+                "FROM attempts WHERE trajectory = ? AND turn = ? AND outcome IS NULL "
+                "ORDER BY id DESC LIMIT 1 RETURNING estimate",
                 (now(), outcome, seconds, talk, turn),
-            )
+            ).fetchone()
+        return row[0] if row and outcome == "timeout" else None
 
     def add_turn(self, attempt: int, talk: Talk, turn: TurnRecord, answer: Answer) -> None:
         with self._commits.step() as db:
@@ -214,7 +247,6 @@ class Store:
             chained = link(self._last_hash(talk.id, turn.turn), turn)
             cells = {"trajectory": talk.id, **turn.as_dict(), "attempt": attempt, "hash": chained}
             insert(db, "turns", **cells)
-            self._count(db)
 
     def add_probe(
         self, attempt: int, talk: str, probe: str, turn: TurnRecord, answer: Answer
@@ -224,7 +256,6 @@ class Store:
             branched = branch(self._last_hash(talk, turn.turn), turn.turn, probe, turn.text)
             row = (talk, turn.turn, probe, turn.text, attempt, branched)
             db.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?, ?)", row)
-            self._count(db)
 
     def probe_replies(self, talk: str, turn: int) -> dict[str, str]:
         query = "SELECT probe, text FROM probes WHERE trajectory = ? AND turn = ?"
@@ -254,25 +285,9 @@ class Store:
             )
             self._has_finished = True
 
-    def _count(self, db: sqlite3.Connection) -> None:
-        db.execute(
-            "INSERT INTO study VALUES ('stored', '1') ON CONFLICT DO UPDATE SET value = value + 1"
-        )
-
-    def _count_stored(self) -> int:
-        return int(self.read_note("stored") or 0)
-
     def _after_commit(self) -> None:
         """Update the count next to the database, and checkpoint after a conversation."""
-        stored = self._count_stored()
-        if stored != self._tally:
-            self._tally = stored
-            try:
-                write_tally(self.path, stored)
-            except OSError as error:
-                raise StoreError(
-                    f"{tally_path(self.path)} can't be written ({error.strerror})"
-                ) from error
+        update_tally(self._db, self.path)
         if self._has_finished:
             self._has_finished = False
             checkpoint(self._db, self.path)
@@ -302,6 +317,18 @@ def insert(db: sqlite3.Connection, table: str, *, or_ignore: bool = False, **cel
     verb = "INSERT OR IGNORE" if or_ignore else "INSERT"
     query = f"{verb} INTO {table} ({names}) VALUES ({places})"
     return db.execute(query, tuple(cells.values())).lastrowid or 0
+
+
+def draw_secret(db: sqlite3.Connection) -> str:
+    """The secret of a study: drawn once, by its first run, and covered by the chain from then on.
+
+    What raters are shown, and in which order, must not follow from the plan: a rater may know it.
+    """
+    query = "SELECT value FROM study WHERE key = ?"
+    if db.execute(query, [SECRET]).fetchone() is None:
+        # Another process may draw it at the same moment; the first one counts.
+        db.execute("INSERT OR IGNORE INTO study VALUES (?, ?)", (SECRET, secrets.token_hex(32)))
+    return str(db.execute(query, [SECRET]).fetchone()[0])
 
 
 def encode_detail(event: Event) -> str:
@@ -334,11 +361,15 @@ METADATA = ("condition", "prompt", "bucket", "prompt_text", "repeat", "outcome",
 
 
 class Archive:
-    """A read-only connection to the store."""
+    """A read-only connection to the store, without the damaged rows of these tables."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, damaged: Iterable[str] = (), *, any_schema: bool = False
+    ) -> None:
         self.path = path
-        self._db = open_to_read(path)
+        self._tally: tuple[int, str] | None = None
+        self._db = open_to_read(path, any_schema=any_schema)
+        hide_damage(self._db, damaged)
         self._db.row_factory = sqlite3.Row
 
     def __enter__(self) -> Self:
@@ -350,19 +381,27 @@ class Archive:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Read a consistent snapshot, even during a run."""
-        self._db.execute("BEGIN")
-        try:
-            yield
-        finally:
-            self._db.execute("COMMIT")
+        self._tally = read_tally(self.path)  # first: a run may be writing
+        with explain_errors(self.path):
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("COMMIT")
+
+    def damage(self) -> dict[str, list[tuple[str, str]]]:
+        """Find damaged cells, as place and problem by table."""
+        with explain_errors(self.path):
+            return find_damage(self._db)
 
     def chain(self, *, may_withhold: bool = False) -> Chain:
         """Recompute the chain.
 
         The copy in a bundle may withhold labels while their gate is undecided.
         """
-        is_copy = self.value("PRAGMA application_id") == COPY_ID
-        withheld = self.rows("SELECT kind, key FROM withheld") if is_copy and may_withhold else ()
+        may_withhold = may_withhold and self.is_copy
+        withheld = self.rows("SELECT kind, key FROM withheld") if may_withhold else ()
         return read_chain(self, {(row["kind"], row["key"]) for row in withheld})
 
     @property
@@ -386,10 +425,24 @@ class Archive:
         query = "SELECT id, pid, host, started, ended FROM runs ORDER BY id DESC LIMIT 1"
         return next((RunEntry(**row) for row in self.rows(query)), None)
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is the read-only copy in a bundle."""
+        return bool(self.value("PRAGMA application_id") == COPY_ID)
+
+    def foreign(self) -> tuple[tuple[str, str], ...]:
+        """What is in the schema that is not ours, or is missing from it, as place and problem."""
+        with explain_errors(self.path):
+            return tuple(find_foreign(self._db))
+
     def shortfall(self) -> str | None:
-        """Say what is missing because the WAL is; None if nothing."""
-        stored = self.value("SELECT value FROM study WHERE key = 'stored'")
-        return shortfall(self.path, int(stored or 0))
+        """Say which records are missing of those that were stored; None if none."""
+        if self.is_copy:
+            return None
+        if self._tally is None:
+            return f"has no {tally_path(self.path).name} that says how much was stored in it"
+        with explain_errors(self.path):
+            return find_shortfall(self._db, self.path, self._tally)
 
     def talks(self) -> Iterator[Row]:
         """The planned conversations, in the order of the plan."""

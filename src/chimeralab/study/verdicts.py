@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,9 +15,10 @@ from chimeralab.core.records import Detection, Record
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import resolve_loops
 from chimeralab.embedding.encoder import MARGINS, Encoder, model_hash, study_encoder
-from chimeralab.study.database import open_to_write, transaction
+from chimeralab.study.database import decode, name_cell, open_to_write, transaction
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest
+from chimeralab.study.steps import record_step
 from chimeralab.study.store import Archive, now
 
 
@@ -25,8 +26,13 @@ def detect_study(
     study: Study,
     publish: Callable[[Detection], None] = lambda detection: None,
     encoder: Encoder | None = None,
+    *,
+    keep: bool = True,
 ) -> int:
-    """Judge the finished conversations without a verdict, and return their number."""
+    """Judge the finished conversations without a verdict, and return their number.
+
+    Unless told to `keep` the verdicts, only publish them.
+    """
     study.check_lock()
     detector = study.plan.detector.settings
     detector_id = detector_key(study)
@@ -48,24 +54,33 @@ def detect_study(
         )
     open_encoder = (lambda: encoder) if encoder else study_encoder
     judge = Judge(detector, resolve_loops(detector), open_encoder, speaker="all", trace=True)
-    with closing(open_to_write(study.store_path)) as db:
+    with ExitStack() as opened:
+        db = opened.enter_context(closing(open_to_write(study.store_path))) if keep else None
+        if keep:
+            opened.enter_context(record_step(study, "detect"))
         for _, detection in judge.judge(missing):
-            row = (detection.id, detector_id, json.dumps(detection.as_dict()), now())
-            with transaction(db, study.store_path):
-                db.execute("INSERT OR IGNORE INTO detections VALUES (?, ?, ?, ?)", row)
+            if db is not None:
+                row = (detection.id, detector_id, json.dumps(detection.as_dict()), now())
+                with transaction(db, study.store_path):
+                    db.execute("INSERT OR IGNORE INTO detections VALUES (?, ?, ?, ?)", row)
             publish(detection)
     return len(missing)
 
 
-def load_detections(study: Study) -> Iterator[dict[str, Any]]:
-    """Load the verdicts of the plan's detector as plain values, in the order of the plan."""
+def load_detections(study: Study, *, only: str | None = None) -> Iterator[Detection]:
+    """Load the verdicts of the plan's detector, in the order of the plan, or `only` one."""
     query = (
-        "SELECT detection FROM detections JOIN trajectories ON id = trajectory"
-        " WHERE detector = ? ORDER BY position"
+        "SELECT d.*, (SELECT count(*) FROM turns t WHERE t.trajectory = d.trajectory) AS turns "
+        "FROM detections d JOIN trajectories ON id = trajectory "
+        "WHERE detector = ? AND id = coalesce(?, id) ORDER BY position"
     )
     with study.archive() as archive:
-        for row in archive.rows(query, detector_key(study)):
-            yield json.loads(row["detection"])
+        for row in archive.rows(query, detector_key(study), only):
+            found: Detection = decode(Detection, "detections", row, "detection")
+            with name_cell("detections", row, "detection"):
+                if found.id != row["trajectory"] or max(found.positions, default=0) > row["turns"]:
+                    raise ValueError("a verdict on other turns")
+            yield found
 
 
 def detector_key(study: Study) -> str:

@@ -7,6 +7,7 @@ about them; `notes` say how the study was run.
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,18 +16,20 @@ from chimeralab.core.numbers import plural
 from chimeralab.core.records import Detection, Record
 from chimeralab.runner import Prompt, Talk, TurnRecord
 from chimeralab.study.chain import Chain
+from chimeralab.study.database import MANIFEST, StoreError, advise, is_file_damage, tally_path
 from chimeralab.study.export import find_sealed_items
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import (
     Lock,
     LockError,
-    digest,
     link,
     list_changes,
     opening,
     resolve,
 )
+from chimeralab.study.steps import FOLDER, check_steps
 from chimeralab.study.store import Archive, Row
+from chimeralab.study.subjects import load_revisions
 from chimeralab.study.verdicts import CheckResult, Deviation, Finding, recompute_verdicts
 
 
@@ -59,25 +62,42 @@ class Verification(Record):
         return {"ok": not self.findings, **values, "findings": findings}
 
 
-def verify_study(study: Study, *, quick: bool = False, expect: str | None = None) -> Verification:
+def verify_study(
+    study: Study, *, quick: bool = False, expect: str | None = None, is_reporting: bool = False
+) -> Verification:
     """Recompute everything, without writing anything.
 
-    `quick` skips the verdicts that need vectors; `expect` is an earlier root hash.
+    `quick` skips the verdicts that need vectors; `expect` is an earlier root hash. A report that is
+    being made does not report the one that it replaces.
     """
     expected = expect and expect.strip().lower()
     if expected is not None and not re.fullmatch("[0-9a-f]{64}", expected):
         raise InputError(f"--expect {expect}: a root hash has 64 hexadecimal digits")
     found = CheckResult()
-    lock = _check_lock(study, found)
     conversations = turns = 0
     chain = None
-    if study.store_path.exists():
-        with study.archive() as archive, archive.snapshot():
-            chain = _check_store(study, archive, lock, found, quick=quick)
-            conversations = archive.value("SELECT count(*) FROM trajectories")
-            turns = archive.value("SELECT count(*) FROM turns")
-    else:
-        found.notes += ("nothing has been run yet",)
+    with study.tolerate_damage():
+        lock = _check_lock(study, found)
+        if not study.store_path.exists():
+            found.notes += ("nothing has been run yet",)
+            if tally_path(study.store_path).exists() or (study.path / FOLDER).exists():
+                problem = "it is missing, but the study was run: records were stored in it"
+                found.findings += (Finding(study.store_path.name, problem),)
+        else:
+            with (
+                _list_damage(study, found, "the records"),
+                study.archive() as archive,
+                archive.snapshot(),
+            ):
+                chain = _check_store(study, archive, lock, found, quick=quick)
+                steps = check_steps(study, archive, chain, is_reporting=is_reporting)
+                found.findings += tuple(Finding(*misfit) for misfit in steps)
+                if archive.is_copy and not is_reporting and not (study.path / MANIFEST).is_file():
+                    problem = f"it is missing, but {archive.path.name} is that of a bundle"
+                    found.findings += (Finding(MANIFEST, problem),)
+                found.checked += ("chain and files against the locks of the steps",)
+                conversations = archive.value("SELECT count(*) FROM main.trajectories")
+                turns = archive.value("SELECT count(*) FROM main.turns")
     known = _find_root(expected, lock, chain, found) if expected else None
     return Verification(
         locked=lock is not None,
@@ -123,31 +143,54 @@ def _check_lock(study: Study, found: CheckResult) -> Lock | None:
 def _check_store(
     study: Study, archive: Archive, lock: Lock | None, found: CheckResult, *, quick: bool
 ) -> Chain | None:
-    place = archive.path.name
-    sound = archive.value("PRAGMA integrity_check")
-    if sound != "ok":
-        found.findings += (Finding(place, f"the database is damaged: {sound}"),)
-        return None
-    found.findings += tuple(_store_findings(archive, study, lock))
-    found.checked += ("every conversation against the plan, and its turns against their hashes",)
-    # No hash shows that a WAL is missing: the database is sound, only smaller.
-    if missing := archive.shortfall():
-        found.findings += (Finding(place, missing),)
-    chain = _check_chain(study, archive, found)
-    found.deviations += tuple(_deviations(archive))
-    found.notes += tuple(_describe_runs(archive))
-    for again in (
-        recompute_verdicts(study, archive, quick=quick),
-        *study.plan.kind.recompute(study, archive),
-    ):
-        found.add(again)
+    place, chain = archive.path.name, None
+    for row in archive.rows("PRAGMA integrity_check"):
+        if is_file_damage(row["integrity_check"]):
+            problem = advise(f"malformed: {row['integrity_check']}")
+            found.findings += (Finding(place, problem),)
+            break
+    found.findings += tuple(Finding(*each) for each in archive.foreign())
+    for cells in (study.damage or {}).values():
+        found.findings += tuple(Finding(*cell) for cell in cells)
+    what = "every conversation against the plan, and its turns against their hashes"
+    with _list_damage(study, found, what):
+        found.findings += tuple(_store_findings(archive, study, lock))
+        found.checked += (what,)
+    with _list_damage(study, found, "the chain"):
+        chain = _check_chain(study, archive, found)
+    with _list_damage(study, found, "deviations"):
+        if not archive.is_copy and archive.value("SELECT count(*) FROM invitations"):
+            found.unchecked += ("invitations and drafts, which are in no hash",)
+        found.deviations += tuple(_deviations(archive))
+        for name, revision in load_revisions(study.plan, archive).items():
+            if revision.changed or revision.state == "contradicted":
+                found.deviations += (Deviation("another revision", name, revision.sentence),)
+        found.notes += tuple(_describe_runs(archive))
+    with _list_damage(study, found, "the verdicts"):
+        found.add(recompute_verdicts(study, archive, quick=quick))
+    with _list_damage(study, found, f"what a {study.plan.kind.name} study derives"):
+        for again in study.plan.kind.recompute(study, archive):
+            found.add(again)
     return chain
+
+
+@contextmanager
+def _list_damage(study: Study, found: CheckResult, what: str) -> Iterator[None]:
+    """List damage that ends a check as a finding, and go on with the other checks."""
+    try:
+        yield
+    except StoreError as error:
+        found.findings += (Finding(study.store_path.name, str(error)),)
+        found.unchecked += (f"{what}: {study.store_path.name} can't be read",)
 
 
 def _check_chain(study: Study, archive: Archive, found: CheckResult) -> Chain | None:
     if not archive.value("SELECT count(*) FROM sqlite_master WHERE name = 'chain'"):
         found.findings += (Finding(archive.path.name, "its chain was removed"),)
         return None
+    # No hash shows that a WAL is missing: the database is sound, only smaller.
+    if missing := archive.shortfall():
+        found.findings += (Finding(archive.path.name, missing),)
     chain = archive.chain(may_withhold=bool(find_sealed_items(study)))
     found.findings += tuple(Finding(*misfit) for misfit in chain.misfits)
     if chain.withheld:
@@ -236,7 +279,7 @@ def _store_findings(archive: Archive, study: Study, lock: Lock | None) -> Iterat
     now = lock.sha256 if lock else ""
     if notes.get("lock", "") != now:
         yield Finding(place, "it was run under a different lock than the present plan.lock")
-    if lock and "resolved" in notes and digest(json.loads(notes["resolved"])) != lock.sha256:
+    if lock and "resolved" in notes and json.loads(notes["resolved"]) != lock.resolved:
         yield Finding(place, "its copy of the plan is not the locked one")
     for run in archive.rows("SELECT id, lock FROM runs"):
         if (run["lock"] or "") != now:

@@ -18,6 +18,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import plural
 from chimeralab.core.result_words import MARK
 from chimeralab.core.text import neutralize
+from chimeralab.study.database import name_cell
 from chimeralab.study.store import Archive
 from chimeralab.web.live import Patch, patch
 
@@ -174,7 +175,8 @@ def event_lines(archive: Archive, clause: str, *values: object) -> list[Line]:
     found = []
     for row in archive.rows(f"{_EVENTS} {clause}", *values):
         head = f"{row['trajectory']}, turn {row['turn']}: {row['kind']}"
-        text = _describe_event(json.loads(row["detail"]))
+        with name_cell("events", row, "detail"):
+            text = _describe_event(json.loads(row["detail"]))
         found.append(
             {"id": f"event-{row['id']}", "head": neutralize(head), "text": neutralize(text)}
         )

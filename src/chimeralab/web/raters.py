@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from chimeralab.core.numbers import percent
 from chimeralab.rating.invitations import RatingService, Task
-from chimeralab.rating.packets import format_turns
+from chimeralab.rating.plan import load_study_rubric
 from chimeralab.rating.samples import load_samples
 from chimeralab.rating.study_audit import load_decided_gate, load_reliability, write_validation_set
 from chimeralab.stats.intervals import wilson
@@ -67,7 +67,7 @@ def _progress(service: RatingService) -> dict[str, Any]:
         "progress": service.progress(),
         "samples": samples,
         "gate": service.study.plan.extras["gate"],
-        "decided": any(each.used for each in samples),
+        "decided": any(each.kind == "gate" and each.used for each in samples),
         "gate_is_due": any(each.kind == "gate" and not each.used for each in samples),
         "tasks": TASKS,
     }
@@ -82,13 +82,13 @@ def _agreement(service: RatingService) -> dict[str, Any]:
     # Charts are slow to import, and raters should not wait for them.
     from chimeralab.selfplay.report.page import reliability_section  # noqa: PLC0415
 
-    found = load_decided_gate(service.study)
+    found, rubric = load_decided_gate(service.study), load_study_rubric(service.study)
     rated = found[1] if found else {}
     labels = {name: [each.label for each in given.values()] for name, given in rated.items()}
     adjudicated = service.load_adjudications()
     return {
         "name": service.study.plan.study.name,
-        "section": reliability_section(load_reliability(service.study)),
+        "section": reliability_section(load_reliability(service.study), rubric),
         "against": [
             (rater, same, items, wilson(same, items) if items else None)
             for rater, (same, items) in compare_with_majority(labels).items()
@@ -101,7 +101,7 @@ def _agreement(service: RatingService) -> dict[str, Any]:
             }
             for each in (found[0].disagreements if found else ())
         ],
-        "format_turns": format_turns,
+        "rubric": rubric,
         "percent": percent,
     }
 

@@ -25,7 +25,7 @@ from chimeralab.rating.invitations import (
     RatingService,
     list_training_sheets,
 )
-from chimeralab.rating.packets import DraftRating, format_turns, read_turns
+from chimeralab.rating.packets import DraftRating
 from chimeralab.rating.ratings import Item
 from chimeralab.study import Study
 from chimeralab.web.pages import page
@@ -70,7 +70,7 @@ def rater_auth(workers: Sequence[RatingWorker]) -> Authenticator:
             try:
                 found = worker.run(lambda service: service.find_invitation(token))
             except ChimeraError:
-                continue  # the store is not writable, so nobody can rate in it
+                continue  # the store can't be read, so nobody can rate in it
             if found:
                 return Visitor("rater", PATHS, number, token)
         return None
@@ -179,7 +179,7 @@ def sheet(request: Request) -> Response:
         n=n,
         sheet=shown,
         draft=draft,
-        cited=set(read_turns(draft.turns, len(shown.texts)) or ()),
+        cited=set(session.rubric.read_turns(draft.turns, len(shown.texts)) or ()),
         opinions=session.opinions.get(shown.id, ()),
         before=n - 1 if n > 1 else None,
         after=n + 1 if n < len(session.sheets) else None,
@@ -195,7 +195,7 @@ def save(request: Request, form: Form) -> Response:
     name, label = find_sheet(session, n).id, first(form, "label")
     turns = [int(turn) for turn in form.get("turn", ()) if re.fullmatch("[0-9]{1,9}", turn)]
     reason = " ".join(first(form, "reason").split())
-    draft = DraftRating(name, label, format_turns(turns), reason)
+    draft = DraftRating(name, label, session.rubric.label_turns(turns), reason)
     saved = worker.run(lambda service: service.save(session.invitation, draft))
     if not label:
         return Response(status_code=204)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_urlsafe
 
-from chimeralab.core.errors import InputError
+from chimeralab.core.errors import InputError, LogError
 
 # Tried first, to keep addresses stable; if it is taken, any free port is used.
 PORT = 8472
@@ -69,7 +69,7 @@ def check_path(path: Path) -> None:
 
     end = time.monotonic() + SECONDS_TO_SEARCH
 
-    def check_time(_: str) -> None:
+    def check_time(_: LogError) -> None:
         if time.monotonic() > end:
             raise TimeoutError
 

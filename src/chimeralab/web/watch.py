@@ -20,11 +20,10 @@ from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Detection, Turn
 from chimeralab.core.text import neutralize
 from chimeralab.detection.guard import Guard
-from chimeralab.detection.verdict import from_json
 from chimeralab.study import Study
 from chimeralab.study.run import guard_factory
 from chimeralab.study.store import Archive, Row
-from chimeralab.study.verdicts import detector_key, load_detections
+from chimeralab.study.verdicts import load_detections
 from chimeralab.web.live import Feed, Patch, lines, patch
 from chimeralab.web.pages import ENCODING
 from chimeralab.web.progress import (
@@ -177,10 +176,7 @@ class StudyWatch:
 
     def detection(self, talk: str) -> Detection | None:
         """Load the stored verdict on a conversation."""
-        query = "SELECT detection FROM detections WHERE trajectory = ? AND detector = ?"
-        with self.study.archive() as archive:
-            found = archive.value(query, talk, detector_key(self.study))
-        return from_json(json.loads(found)) if found else None
+        return next(load_detections(self.study, only=talk), None)
 
     def progress(self) -> Patch:
         done = sum(cell.outcome is not None for cell in self.cells.values())
@@ -380,10 +376,10 @@ class StudyWatch:
         """Mark the conversations that have stored verdicts."""
         if not self.study.store_path.is_file():
             return
-        for row in load_detections(self.study):
-            mark = "collapsed" if row["collapsed"] else "looping" if row.get("looping") else ""
-            self._to_judge.discard(row["id"])
-            self._mark(row["id"], mark)
+        for found in load_detections(self.study):
+            mark = "collapsed" if found.collapsed else "looping" if found.looping else ""
+            self._to_judge.discard(found.id)
+            self._mark(found.id, mark)
 
     def _guard(self, guards: TalkGuards) -> None:
         """Show the new turns of each conversation to its guard."""

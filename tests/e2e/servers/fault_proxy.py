@@ -298,6 +298,7 @@ FAULTS: dict[str, Callable[[_Handler], None]] = {
     # A million tokens each, billed for nothing that can be used.
     "billed_null": _billed({"content": None}),
     "billed_tool_call": _billed({"content": None, "tool_calls": [{"id": "c1"}]}),
+    "billed_words": _billed({"content": "It goes round and round."}),
     "billed_cut": _billed({"content": "It was a"}, finish_reason="length"),
     "huge_usage": _usage(10**25),
     "negative_usage": _usage(-5_000_000, -5_000_000),

@@ -15,11 +15,14 @@ class _Server(ThreadingHTTPServer):
 class NamedServer:
     """Answers as `name`: a model called `loops` repeats itself, any other says something new.
 
-    Every question of `fails_at` messages is failed the first time that it is asked.
+    Every question of `fails_at` messages is failed the first time that it is asked. `pages` are the
+    answers to GET, by path, and `more` is added to every completion.
     """
 
     def __init__(self, name: str = "first", fails_at: int = 3) -> None:
         self.name = name
+        self.pages: dict[str, object] = {}
+        self.more: dict[str, object] = {}
         self.fails_at = fails_at
         self.failed: set[str] = set()
         self._server = _Server(("127.0.0.1", 0), _Handler)
@@ -39,6 +42,11 @@ class NamedServer:
 
 
 class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        named: NamedServer = self.server.named  # type: ignore[attr-defined]
+        found = self.path in named.pages
+        self._answer(200 if found else 404, named.pages.get(self.path, {"error": "not found"}))
+
     def do_POST(self) -> None:
         named: NamedServer = self.server.named  # type: ignore[attr-defined]
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -60,6 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "model": f"{asked['model']}-{named.name}",
                 "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
                 "usage": {"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10},
+                **named.more,
             },
         )
 

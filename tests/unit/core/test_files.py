@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import atomic_file, remove_stale_parts, write_text
+from chimeralab.core.files import (
+    atomic_file,
+    parse_json,
+    parse_toml,
+    remove_stale_parts,
+    write_text,
+)
 from chimeralab.core.schema import SCHEMA
 from chimeralab.core.tables import open_table
 
@@ -120,3 +127,10 @@ def test_unwritable_disk_is_reported_in_a_sentence(
     monkeypatch.setattr(Path, "unlink", refuse)
     with pytest.raises(InputError, match=r"page.html can't be written \(Read-only file system\)"):
         write_text(tmp_path / "page.html", "text")
+
+
+@pytest.mark.parametrize("parse", [parse_json, parse_toml])
+def test_nesting_that_is_too_deep_is_a_value_error(parse: Callable[[str], Any]) -> None:
+    deep = "[" * 100_000
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse(deep if parse is parse_json else f"a = {deep}")

@@ -11,80 +11,52 @@ from pathlib import Path
 
 import pytest
 
-from chimeralab.embedding.build import LIBRARY, compile_library
+from tests.sanitizers import ADDRESSES, LIBRARY_VARIABLE, sanitized
 
 STRESS = Path(__file__).with_name("stress_kernel.py")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 
 
-def runtime(name: str) -> str:
-    """Where GCC keeps a sanitizer's library, which must be loaded before Python."""
-    found = subprocess.run(
-        ["gcc", f"-print-file-name=lib{name}.so"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    if not Path(found).is_absolute():
-        pytest.skip(f"GCC has no lib{name} here")
-    return found
-
-
 def stressed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, what: str, runtimes: list[str], *flags: str
+    folder: Path, what: str, runtimes: list[str], *flags: str
 ) -> subprocess.CompletedProcess[str]:
-    if sys.platform != "linux":
-        pytest.skip("the sanitizers are loaded the way of Linux")
-    monkeypatch.setenv("CC", "gcc")
-    library = folder / LIBRARY.name
-    if why_not := compile_library(library, "-g", "-O1", "-fno-sanitize-recover=all", *flags):
-        pytest.skip(f"it can't be compiled with {flags}: {why_not}")
-    preloaded = {
-        "LD_PRELOAD": " ".join(map(runtime, runtimes)),
-        # Python itself leaves memory behind, and the other libraries are not instrumented.
-        "ASAN_OPTIONS": "detect_leaks=0",
-        "TSAN_OPTIONS": "report_bugs=1 exitcode=66 ignore_noninstrumented_modules=1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
+    environment = sanitized(folder, flags, runtimes)
     return subprocess.run(
-        [sys.executable, str(STRESS), str(library), *what.split()],
+        [sys.executable, str(STRESS), environment[LIBRARY_VARIABLE], *what.split()],
         check=False,
-        env=os.environ | preloaded,
+        env=os.environ | environment,
         capture_output=True,
         text=True,
     )
 
 
-def test_address_sanitizer_finds_no_bad_access(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flags = "-fsanitize=address,undefined"
-    ran = stressed(tmp_path, monkeypatch, "texts", ["asan", "ubsan"], flags)
+def test_address_sanitizer_finds_no_bad_access(tmp_path: Path) -> None:
+    ran = stressed(tmp_path, "texts", ["asan", "ubsan"], *ADDRESSES)
     assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr[-3_000:]
 
 
-def test_any_argument_is_rejected_or_computed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flags = "-fsanitize=address,undefined"
-    ran = stressed(tmp_path, monkeypatch, "arguments 1", ["asan", "ubsan"], flags)
+def test_any_argument_is_rejected_or_computed(tmp_path: Path) -> None:
+    ran = stressed(tmp_path, "arguments 1", ["asan", "ubsan"], *ADDRESSES)
     assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr[-3_000:]
 
 
-def test_thread_sanitizer_finds_no_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = stressed(tmp_path, monkeypatch, "threads", ["tsan"], "-fsanitize=thread")
+def test_thread_sanitizer_finds_no_race(tmp_path: Path) -> None:
+    ran = stressed(tmp_path, "threads", ["tsan"], "-fsanitize=thread")
     if "unexpected memory mapping" in ran.stderr:
         pytest.skip("the thread sanitizer does not know this kernel's memory layout")
     assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr[-3_000:]
 
 
-def test_sums_never_overflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_never_overflow(tmp_path: Path) -> None:
     flags = "-fsanitize=undefined"
-    ran = stressed(tmp_path, monkeypatch, "overflow", ["ubsan"], flags)
+    ran = stressed(tmp_path, "overflow", ["ubsan"], flags)
     assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr[-3_000:]
 
 
-def test_longer_rows_would_overflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_longer_rows_would_overflow(tmp_path: Path) -> None:
     """Shows that the test above can fail."""
     flags = ("-fsanitize=undefined", "-DLENGTH=46400.f")
-    ran = stressed(tmp_path, monkeypatch, "overflow", ["ubsan"], *flags)
+    ran = stressed(tmp_path, "overflow", ["ubsan"], *flags)
     assert ran.returncode != 0
     assert "signed integer overflow" in ran.stderr

@@ -3,11 +3,14 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from chimeralab.models.seam import ModelFailure, Reply, Try
 from chimeralab.runner import (
     Brake,
     Journal,
     MemoryJournal,
+    Price,
     RetryLog,
     RunContext,
     converse,
@@ -53,12 +56,12 @@ class Library:
             self.on_attempt(Try(request.conversation, request.turn, number, outcome, 0.5))
         if self.outcomes[-1] != "ok":
             raise ModelFailure(self.outcomes[-1], "gave up")
-        return Reply("words")
+        return Reply("words", prompt_tokens=0, completion_tokens=0)
 
 
-def run(stage, talk, library):
-    held = stage(talk, None, models={"m": library})
-    RetryLog(held.store).attach(library)
+def run(stage, talk, library, **options):
+    held = stage(talk, None, models={"m": library}, **options)
+    RetryLog(held.store, brake=held.run.brake).attach(library)
     asyncio.run(converse(talk, held.run))
     return held.attempts()
 
@@ -73,6 +76,19 @@ def test_the_last_failed_try_is_the_attempt_itself(stage, make_talk):
     library = Library("rate_limit", "connection")
     attempts = run(stage, make_talk(turns=1, on_failure="retry 1 then stop"), library)
     assert sorted(attempts) == [(1, "connection")] * 2 + [(1, "rate_limit")] * 2
+
+
+def test_a_try_that_timed_out_may_have_been_billed(stage, make_talk, store):
+    """The server may have answered in full by then; one that refuses a request charges nothing."""
+    prices, limit = {"m": Price(output=100)}, Brake(max_cost=0.006)
+    library = Library("timeout", "rate_limit", "timeout", "ok")
+    attempts = run(stage, make_talk(turns=9), library, brake=limit, prices=prices)
+    each = 100 * make_talk().speakers[0].sampling.max_tokens / 1e6
+    # Two turns with two such tries each.
+    assert 2 * each < 0.006 < 4 * each
+    assert attempts.count((1, "timeout")) == attempts.count((2, "timeout")) == 2
+    assert store.total_cost() == pytest.approx(4 * each)
+    assert len(attempts) == 8
 
 
 def test_model_without_on_attempt_is_left_alone(store):

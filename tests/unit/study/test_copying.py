@@ -9,6 +9,7 @@ import pytest
 from chimeralab import pipeline
 from chimeralab.core.errors import InputError
 from chimeralab.study import RunOptions, Study, run_study
+from chimeralab.study.database import MANIFEST
 from chimeralab.study.export import copy_records
 from tests.plans import SELFPLAY
 from tests.studies import DETECTED
@@ -32,6 +33,7 @@ def copied(study, folder):
     folder.mkdir()
     for name in ("plan.toml", "plan.lock"):
         shutil.copyfile(study.path / name, folder / name)
+    (folder / MANIFEST).touch()
     gone = copy_records(study, folder / "study.db")
     return Study(folder), gone
 
@@ -43,6 +45,7 @@ def test_copy_without_sealed_labels_still_verifies(rated, tmp_path):
     assert gone == len(said) == 4
     content = copy.store_path.read_bytes()
     assert not [reason for reason in said if reason and reason.encode() in content]
+    shutil.copytree(rated.path / "steps", copy.path / "steps")
     found = pipeline.verify(copy)
     assert (found.findings, found.root) == ((), pipeline.verify(rated).root)
     assert any("without 4 labels and packets" in note for note in found.notes)
@@ -73,7 +76,7 @@ def test_copy_is_read_only_and_reading_leaves_no_files(rated, tmp_path):
     pipeline.verify(copy)
     assert copy.store_path.read_bytes() == before
     names = {path.name for path in copy.path.iterdir()} - {".running"}
-    assert names == {"plan.toml", "plan.lock", "study.db"}
+    assert names == {"plan.toml", "plan.lock", "study.db", MANIFEST}
 
 
 def test_two_copies_of_the_same_records_are_the_same_file(rated, tmp_path):

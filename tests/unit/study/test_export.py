@@ -10,7 +10,6 @@ import pytest
 from chimeralab import pipeline, readers
 from chimeralab.analysis import analyse, runs_of
 from chimeralab.core.errors import InputError
-from chimeralab.detection.verdict import from_json
 from chimeralab.selfplay.analysis import as_json
 from chimeralab.selfplay.runs import read_runs
 from chimeralab.study.export import TABLES, export_study
@@ -83,7 +82,7 @@ def test_every_column_of_a_table_is_filled_somewhere(done, tmp_path):
 
 def test_the_outcomes_of_every_format_analyse_to_the_numbers_of_the_study(make_study, tmp_path):
     study = make_study(LOOPERS, '[detector]\nuse = "loops"\n', steps=DETECTED)
-    detections = [from_json(row) for row in load_detections(study)]
+    detections = list(load_detections(study))
     from_study = as_json(analyse(runs_of(detections, ""), study.plan.extras["outcomes"]))
     for kind in ("csv", "jsonl", "parquet"):
         *_, outcomes = export_study(study, kind, tmp_path / "out")

@@ -172,4 +172,15 @@ def test_a_lock_is_plain_json_under_its_own_hash(make_study):
     study = make_study(SCRIPTED)
     lock = study.freeze()
     stored = json.loads(study.lock_path.read_text())
-    assert stored["sha256"] == lock.sha256 == digest(stored["resolved"])
+    assert stored.pop("sha256") == lock.sha256 == digest(stored)
+    assert stored["locked_at"] == lock.locked_at
+
+
+def test_every_field_of_a_lock_is_under_its_hash(make_study):
+    study = make_study(SCRIPTED)
+    study.freeze()
+    stored = json.loads(study.lock_path.read_text())
+    for name, value in {"locked_at": "2020-01-01T00:00:00+00:00", "note": "added"}.items():
+        study.lock_path.write_text(json.dumps(stored | {name: value}))
+        with pytest.raises(LockError, match="was edited"):
+            reread(study).check_lock()

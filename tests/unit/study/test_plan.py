@@ -10,6 +10,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.parts import PartLoader, allow_all
 from chimeralab.models.seam import Sampling
 from chimeralab.study import Study
+from chimeralab.study.folder import new_study
 from chimeralab.study.plan import SamplingChange, make_plan, read_plan
 from tests.plans import SCRIPTED
 
@@ -169,6 +170,16 @@ def test_two_studies_may_have_files_of_the_same_name(make_study):
 def test_folder_without_a_plan_is_not_a_study(tmp_path):
     with pytest.raises(InputError, match=r"no plan.toml; see `chimera new`"):
         Study(tmp_path)
+
+
+def test_published_models_are_pinned_to_their_revisions(tmp_path):
+    new_study(tmp_path / "study", "escape-velocity")
+    models = Study(tmp_path / "study").plan.models
+    assert {name: model.revision for name, model in models.items()} == {
+        "llama": "0e9e39f249a16976918f6564b8830bc894c89659",
+        "qwen": "a09a35458c702b33eeacc393d103063234e8bc28",
+        "mistral": "c170c708c41dac9275d15a8fff4eca08d52bab71",
+    }
 
 
 def test_outcomes_that_name_an_unknown_condition_are_refused(tmp_path: Path) -> None:

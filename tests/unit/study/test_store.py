@@ -243,13 +243,15 @@ def test_missing_store_is_reported(make_study):
 
 
 @pytest.mark.parametrize("place", [".", "report", "report/tables"])
-def test_opening_a_study_removes_what_a_killed_writer_left(make_study, place):
+def test_running_a_study_removes_what_a_killed_writer_left_and_reading_does_not(make_study, place):
     study = make_study(SCRIPTED)
     folder = study.path / place
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_file(folder / "file.csv") as part:
         left = folder / part.name.replace(f"-{os.getpid()}.", "-999999999.")
         left.touch()
-        Study(study.path)
-        assert part.exists()
-        assert not left.exists()
+        reader = Study(study.path)
+        assert left.exists()
+        with reader.run_lock():
+            assert part.exists()
+            assert not left.exists()

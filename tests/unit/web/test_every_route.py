@@ -166,14 +166,15 @@ def test_pages_write_ratings_and_samples_and_nothing_else(make_study: MakeStudy)
         notes = [row for row in after["study"] if row not in before["study"]]
         assert [row[0] for row in notes if not str(row[0]).startswith(RETESTS)] == []
         new = {name for name, content in files(study).items() if lying.get(name) != content}
-        assert {name for name in new if not name.startswith("audit/")} <= {"study.count"}
+        steps = {"study.count", "steps/audit.lock"}  # handing in decides the gate
+        assert {name for name in new if not name.startswith("audit/")} <= steps
     finally:
         everything.site.close()
 
 
 def skeleton(page: str) -> str:
     """Strip the turns and numbers from the page of a sheet."""
-    frame = re.sub(r'<ol class="numbered cite">.*?</ol>', "", page, flags=re.DOTALL)
+    frame = re.sub(r'<ol class="numbered cite[^>]*>.*?</ol>', "", page, flags=re.DOTALL)
     frame = re.sub(r"<nav class=\"pages\".*?</nav>", "", frame, flags=re.DOTALL)
     return re.sub(r"\d+", "#", frame)
 

@@ -1,0 +1,98 @@
+"""Inputs on which fuzzing once found a traceback; each is refused in a sentence now."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chimeralab.cli.hook import read_settings
+from chimeralab.core.errors import InputError
+from chimeralab.models.seam import parse_answer
+from chimeralab.rating.rubric import BUILT_IN, load_rubric, lock_path, parse_rubric
+from chimeralab.study import Study
+from chimeralab.study.lock import digest
+from chimeralab.trial.replies import read_choice
+from chimeralab.trial.trials import TrialLog
+from tests.campaign import limit_time
+from tests.plans import SELFPLAY, TRIAL
+
+DEEP = "[" * 100_000
+
+
+def refusal(act: Callable[[], object]) -> str:
+    with pytest.raises(InputError) as caught:
+        act()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('name = "phantoms"', f"name = {DEEP}"), "not valid TOML: nested too deeply"),
+        (('name = "phantoms"', 'name = "a"\nkind = {}'), r"unknown kind = \{\}"),
+        (("[study]", "[kind]\nuse = {}\n[study]"), r"\[kind\] needs use = NAME"),
+    ],
+)
+def test_odd_plan_is_refused(make_study, change, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        _ = make_study(SELFPLAY, change).plan
+
+
+def test_trial_whose_run_is_not_a_table_is_refused(make_study) -> None:
+    without = TRIAL["plan.toml"].replace("[run]", "[former]")
+    study = make_study({**TRIAL, "plan.toml": "run = 3\n" + without.partition("[former]")[0]})
+    with pytest.raises(InputError, match=r"\[run\] must be a table of keys, not 3"):
+        _ = study.plan
+
+
+@pytest.mark.parametrize("line", [DEEP, "9" * 5_000])
+def test_prompt_that_cannot_be_parsed_is_named_by_its_line(make_study, line: str) -> None:
+    study = make_study(SELFPLAY, '[prompts]\nfile = "prompts.jsonl"\n')
+    (study.path / "prompts.jsonl").write_text(line, encoding="utf-8")
+    said = refusal(lambda: Study(study.path).plan)
+    assert said.startswith("plan.toml: prompts.jsonl, line 1: not valid JSON (")
+
+
+def test_rubric_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    assert "nested too deeply" in refusal(lambda: parse_rubric(f"a = {DEEP}".encode(), "r.toml"))
+    path = tmp_path / "rubric.toml"
+    path.write_bytes(BUILT_IN.read_bytes())
+    lock_path(path).write_text(DEEP, encoding="utf-8")
+    assert "is damaged; restore it" in refusal(lambda: load_rubric(path))
+
+
+def test_settings_that_are_nested_too_deeply_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(DEEP, encoding="utf-8")
+    assert "not a valid settings file" in refusal(lambda: read_settings(path))
+
+
+def test_reply_that_is_nested_too_deeply_is_not_an_answer() -> None:
+    assert parse_answer(DEEP) is None
+
+
+def test_truth_that_is_nested_too_deeply_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "trials.csv"
+    path.write_text(f"session,trial,truth\ns,1,{DEEP}\n", encoding="utf-8")
+    (row,) = TrialLog(path).read()
+    assert row.truth == DEEP
+
+
+@pytest.mark.parametrize("change", [{"resolved": "x"}, {"resolved": [1]}, {"schema": "x"}, DEEP])
+def test_lock_of_odd_types_is_damaged(make_study, change: dict[str, Any] | str) -> None:
+    study = make_study(SELFPLAY, steps=("lock",))
+    values = json.loads(study.lock_path.read_bytes())
+    if isinstance(change, dict):
+        del values["sha256"]
+        values |= change
+        values["sha256"] = digest(values)
+    text = change if isinstance(change, str) else json.dumps(values)
+    study.lock_path.write_text(text, encoding="utf-8")
+    assert "plan.lock is damaged" in refusal(Study(study.path).check_lock)
+
+
+def test_reply_that_repeats_its_answer_for_ever_is_read_in_linear_time() -> None:
+    with limit_time(10.0):  # of CPU; it took half a minute
+        assert read_choice("My answer is Rome, I am sure.\n" * 12_000, ("Paris", "Rome")) == "Rome"

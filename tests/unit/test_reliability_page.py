@@ -1,0 +1,83 @@
+"""The table of the reliability page is what `make campaign` writes from its records."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.campaign import (
+    BEGIN,
+    END,
+    GROUPS,
+    PARTS,
+    Records,
+    page_block,
+    read_page,
+    share,
+    write_page,
+)
+from tests.tamper import ATTACKS
+
+PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+WANTED = share(list(PARTS), None)
+
+
+@pytest.fixture
+def block(tmp_path: Path) -> str:
+    """The table of a campaign in which one case failed."""
+    records = Records(tmp_path, "0123abc", "source")
+    answer = {"faults": [], "seconds": 60.0, "slowest": 0.5, "memory": 200 << 20}
+    for name, part in PARTS.items():
+        for _, first, count in list(records.left(name, part.wanted)):
+            records.add(name, first, count, answer)
+    failed = [{"case": 7, "what": "KeyError", "trace": ""}]
+    records.add("plans", 0, PARTS["plans"].batch, {**answer, "faults": failed})
+    return page_block(records, WANTED)
+
+
+def test_page_has_the_form_that_the_command_writes() -> None:
+    found = read_page(PAGE.read_text(encoding="utf-8"))
+    for name, (cases, _) in (found or {}).items():
+        assert cases >= PARTS[name].wanted
+
+
+def test_table_counts_what_is_recorded(block: str) -> None:
+    found = read_page(block)
+    assert found is not None
+    assert {name: cases for name, (cases, _) in found.items()} == WANTED
+    assert {name: faults for name, (_, faults) in found.items() if faults} == {"plans": 1}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("`0123abc`", "`main`"),
+        ("| faults |", "| found |"),
+        ("| kills | kills of every command", "| kills | some kills of every command"),
+        ("| 0.5 s |", "| quick |"),
+        ("| 1,000 | 0 |", "| many | 0 |"),
+    ],
+)
+def test_table_that_was_edited_is_rejected(block: str, old: str, new: str) -> None:
+    assert old in block
+    with pytest.raises(ValueError, match=r".+"):
+        read_page(block.replace(old, new))
+
+
+def test_table_without_a_part_is_rejected(block: str) -> None:
+    lines = [line for line in block.splitlines() if not line.startswith("| damage |")]
+    with pytest.raises(ValueError, match="parts"):
+        read_page("\n".join(lines))
+
+
+def test_table_takes_its_place_on_the_page(tmp_path: Path, block: str) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"Before.\n\n{BEGIN}\nold\n{END}\n\nAfter.\n", encoding="utf-8")
+    write_page(page, block)
+    assert page.read_text(encoding="utf-8") == f"Before.\n\n{block}\n\nAfter.\n"
+
+
+def test_fuzzing_is_a_million_inputs_and_kills_are_a_thousand() -> None:
+    assert len(ATTACKS) >= 100
+    assert sum(WANTED[name] for name in GROUPS["fuzz"]) == 1_000_000
+    studies = {name: count for name, count in WANTED.items() if name not in GROUPS["fuzz"]}
+    assert studies == {"kills": 1_000, "damage": 100, "tamper": len(ATTACKS)}
