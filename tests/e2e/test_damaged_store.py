@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from chimeralab.study import Study, run_study
-from chimeralab.study.database import CONTENT, StoreError, find_damage
+from chimeralab.study.database import CONTENT, StoreError, find_damage, open_to_read
 from chimeralab.study.verify import verify_study
 from chimeralab.web.watch import StudyWatch
 from tests.damage import (
@@ -188,6 +188,18 @@ def test_damaged_file_is_named_with_the_way_out(selfplay: Path) -> None:
     ran = run("export", selfplay, "--out", selfplay.parent / "out")
     assert ran.code == 2
     assert ".recover" in ran.err
+
+
+def test_damaged_schema_that_sqlite_quotes_is_named(selfplay: Path) -> None:
+    """The message quotes bytes that are not UTF-8, which Python can't decode."""
+    store = selfplay / "study.db"
+    with closing(sqlite3.connect(store)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    store.write_bytes(
+        store.read_bytes().replace(b"CREATE TABLE turns", b"CREATE T\xca\xca\xcaE turns")
+    )
+    with pytest.raises(StoreError, match=r"damaged .*not UTF-8.*\.recover"):
+        open_to_read(store)
 
 
 @pytest.mark.parametrize("name", MAKE)

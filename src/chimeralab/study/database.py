@@ -165,6 +165,8 @@ def explain_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise StoreError(f"{path}: {advise(str(error))}") from error
+    except UnicodeDecodeError as error:  # SQLite's own message quotes a damaged schema
+        raise StoreError(f"{path}: {advise('malformed: text that is not UTF-8')}") from error
 
 
 def advise(complaint: str) -> str:
