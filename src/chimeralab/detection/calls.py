@@ -120,10 +120,21 @@ def normalize_arguments(arguments: Any) -> str:
     True
     """
     try:
-        value = json.loads(arguments) if isinstance(arguments, str) else arguments
-        return normalize(json.dumps(value, sort_keys=True, default=str))
-    except (ValueError, RecursionError):
+        return normalize(json.dumps(read_arguments(arguments), sort_keys=True, default=str))
+    except (ValueError, TypeError, RecursionError):
         return normalize(str(arguments))
+
+
+def read_arguments(arguments: Any) -> Any:
+    """Arguments that are written as JSON, or as they are.
+
+    >>> read_arguments('{"path": "a"}'), read_arguments("ls -l")
+    ({'path': 'a'}, 'ls -l')
+    """
+    try:
+        return json.loads(arguments) if isinstance(arguments, str) else arguments
+    except (ValueError, RecursionError):
+        return arguments
 
 
 def format_arguments(arguments: Any) -> str:

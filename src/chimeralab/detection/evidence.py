@@ -138,7 +138,7 @@ class TextMemory:
         courteous = score_courtesy(message.text, words)
         courtesy = self._score_courtesy(courteous, words, repeat.strength)
         acknowledges = courteous >= COURTEOUS and len(words) < ACKNOWLEDGEMENT_WORDS
-        if acknowledges or len(words) < s.own_words:
+        if acknowledges or len(words) < (s.own_words if s.version == 1 else 0):
             # Acknowledgements of one side are not a loop: they neither raise nor end one.
             own = own._replace(strength=min(own.strength, s.drift))
         message.compact(masked, unweakened.strength)
@@ -146,6 +146,15 @@ class TextMemory:
         if may_repeat and wording.may_repeat_within and repetition_within(wording) >= 0.5:
             repeat = LoopEvidence(s.on, "within-turn", (), 1)
         return TextEvidence(repeat, paraphrase, courtesy, own, own_strength if speaker else 0.0)
+
+    def skim(self, message: SpokenMessage, speaker: str | None) -> LoopEvidence:
+        """Take in a message whose words are not compared, only whether it repeats itself."""
+        self.number += 1
+        self._keep(message, speaker)
+        if message.quiet or not message.masked_words.may_repeat_within:
+            return NOTHING
+        repeats = repetition_within(message.masked_words) >= 0.5
+        return LoopEvidence(self.settings.on, "within-turn", (), 1) if repeats else NOTHING
 
     def _keep(self, message: SpokenMessage, speaker: str | None) -> None:
         message.speaker = speaker

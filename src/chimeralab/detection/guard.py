@@ -11,6 +11,7 @@ from zlib import crc32
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Call, Loop, Turn
 from chimeralab.detection.calls import CallLog, CallRecord
+from chimeralab.detection.classes import Step, StepLog
 from chimeralab.detection.evidence import TextMemory
 from chimeralab.detection.locked import LOCKED, LockedRule, LockedStream
 from chimeralab.detection.loops import LOOPS, Cusum, LoopingTurnsStream, Loops, LoopStream
@@ -151,7 +152,7 @@ class Guard:
                 self._loops.judge_call(call, called_at)
             self._waiting = []
         known = tuple(call for call in turn.calls if call.result is not None)
-        self._loops.update(replace(turn, calls=known))
+        self._loops.update(replace(turn, calls=known), acts=bool(turn.calls))
         position = self._loops.position
         self._waiting += [(name, c, position) for name, c in content.calls if c.result is None]
         signal = NO_SIGNAL
@@ -296,7 +297,7 @@ def _tool_rules(tools: Tools) -> dict[str, int | None]:
 
 
 # A state is loaded from JSON, so only these classes can be instantiated.
-_ROWS = {cls.__name__: cls for cls in (Call, Loop, CallRecord, Signal, LockedRule, Loops)}
+_ROWS = {cls.__name__: cls for cls in (Call, Loop, CallRecord, Step, Signal, LockedRule, Loops)}
 _OBJECTS = {
     cls.__name__: cls
     for cls in (
@@ -306,6 +307,7 @@ _OBJECTS = {
         LoopStream,
         LoopingTurnsStream,
         SpokenMessage,
+        StepLog,
         TextMemory,
     )
 }

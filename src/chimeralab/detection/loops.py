@@ -8,11 +8,13 @@ coincidence is not. Courtesy, paraphrase, each speaker and tool calls have sums 
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
+from chimeralab.core.errors import InputError
 from chimeralab.core.records import RESULT_ROLES, Call, Loop, Record, Turn, role_of_turn
-from chimeralab.detection.calls import CallLog, format_arguments
+from chimeralab.detection.calls import CallLog, format_arguments, has_failed
+from chimeralab.detection.classes import PATIENCE, QUIET, Repetition, StepLog, identify_call
 from chimeralab.detection.evidence import (
     NOTHING,
     LoopEvidence,
@@ -31,11 +33,16 @@ IDENTICAL_CALLS = 3  # a loop, unless a tool has a number of its own
 CALL_SUM = 2.35  # of the third identical call: what four identical messages add up to
 # Fitted to the share of stuck conversations: benchmarks/validity/loop_score.py
 HALF_WAY, STEEPNESS = 1.62, 1.3
+COPIED = ("verbatim", "alternating", "cycle", "within-turn")  # kinds that reasoning can loop in
+MIN_THOUGHT = 8  # words of reasoning that can be part of a loop
 
 
 @dataclass(frozen=True, slots=True)
 class Loops(Record, Detector):
-    """The settings of the loop detector. The defaults are `loops-1`; changed ones are reported.
+    """The settings of the loop detector. The defaults are `loops-2`; changed ones are reported.
+
+    `version` 1 is `loops-1`, which is kept for studies that declared it: it compares the texts of
+    messages that act, too, and knows one class of tool calls.
 
     Pairs of `low` and `high` are ramps: evidence is 0 up to `low` and 1 from `high` on. `evidence`
     explains the rules.
@@ -63,6 +70,11 @@ class Loops(Record, Detector):
     on: float = 1.6  # the sum at which a loop is noticed; it ends at half of that
     cap: float = 2.0  # the largest sum, so that a loop ends soon after the last repeat
     calls: int = 16  # earlier tool calls that are compared
+    version: int = 2
+
+    def __post_init__(self) -> None:
+        if self.version not in (1, 2):
+            raise InputError(f"loops has the versions 1 and 2, not {self.version!r}")
 
     @property
     def name(self) -> str:
@@ -70,7 +82,13 @@ class Loops(Record, Detector):
 
     @property
     def standard(self) -> str:
-        return "loops-1"
+        return f"loops-{self.version}"
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        ours = {each.name: (getattr(self, each.name), each.default) for each in fields(self)}
+        del ours["version"]  # which is in the name of the operating point
+        return {name: value for name, (value, default) in ours.items() if value != default}
 
     @property
     def rule(self) -> str:
@@ -171,8 +189,8 @@ def has_text(turn: Turn) -> bool:
 
 def is_in_stream(turn: Turn, stream: str) -> bool:
     """Whether a message can be part of a loop of this stream."""
-    if stream == "calls":
-        return bool(turn.calls)
+    if stream in ("calls", "reasoning"):
+        return bool(turn.calls if stream == "calls" else turn.reasoning)
     return has_text(turn) and stream in ("all", f"speaker:{turn.speaker}")
 
 
@@ -203,17 +221,38 @@ class LoopStream:
         self._speaker_sums: dict[str, Cusum] = {}
         self._call_sum = Cusum(settings, "verdict", "calls")
         self._failure_sum = Cusum(settings, "notice", "calls")
+        self._classes, self._parallel = StepLog(), (0, set[str]())
+        self._last_steps: dict[str, int] = {}
+        self._silence: list[int] = []
+        self._has_acted = False
+        self._thoughts, self._thought_positions = TextMemory(settings), [0]
+        self._thought_sum = Cusum(settings, "verdict", "reasoning")
 
-    def update(self, turn: Turn) -> list[int]:
-        """Take in the next message; return the positions of earlier ones that it repeats."""
-        return sorted(self.update_words(turn, SpokenMessage(turn.text) if has_text(turn) else None))
+    def update(self, turn: Turn, *, acts: bool | None = None) -> list[int]:
+        """Take in the next message; return the positions of earlier ones that it repeats.
 
-    def update_words(self, turn: Turn, message: SpokenMessage | None) -> set[int]:
+        `acts` is whether it calls tools, if their results are not known yet.
+        """
+        message = SpokenMessage(turn.text) if has_text(turn) else None
+        return sorted(self.update_words(turn, message, acts=acts))
+
+    def update_words(
+        self, turn: Turn, message: SpokenMessage | None, *, acts: bool | None = None
+    ) -> set[int]:
         """Like `update`, with the words of the turn; None if it has no text."""
         self.position += 1
         self._repeated = set()
-        if message is not None:
-            self._judge_text(message, turn.speaker)
+        acts = bool(turn.calls) if acts is None else acts
+        if self.settings.version > 1:
+            self._judge_reasoning(turn)
+            self._judge_silence(turn, acts=acts)
+        self._has_acted |= acts
+        asks = self._has_acted and role_of_turn(turn) == "user"
+        if message is not None and (acts or asks) and self.settings.version > 1:
+            self._skim(message, turn.speaker, may_repeat=acts)
+        elif message is not None:
+            own = self.settings.version == 1 or role_of_turn(turn) != "user"
+            self._judge_text(message, turn.speaker, own=own)
         elif not turn.spoken and role_of_turn(turn) in RESULT_ROLES:
             self._texts.something_new |= self._calls.add_result(turn.text)
         for call in turn.calls:
@@ -232,9 +271,15 @@ class LoopStream:
 
     def repeats_since(self, loop: Loop) -> int:
         """The number of repeats since a loop was noticed."""
-        return self._repeats[loop.level, loop.stream]
+        return self._repeats[self._key(loop)]
 
-    def _judge_text(self, message: SpokenMessage, speaker: str | None) -> None:
+    def _key(self, loop: Loop) -> tuple[str, str]:
+        """What a loop that goes on is found by."""
+        has_class = self.settings.version > 1 and loop.kind in PATIENCE
+        return (loop.kind if has_class else loop.level), loop.stream
+
+    def _judge_text(self, message: SpokenMessage, speaker: str | None, *, own: bool) -> None:
+        """Judge a message as prose; `own` is whether its speaker can be in a loop of its own."""
         text = message.text
         found = self._texts.weigh(message, speaker)
         self._text_positions.append(self.position)
@@ -244,18 +289,58 @@ class LoopStream:
             if not self._going_on:  # a loop is never noticed at a quiet message
                 return
         else:
-            self._add(found, speaker)
+            self._add(found, speaker, own=own)
         stronger = max(
             self._repeats_sum, self._courtesy_sum, key=lambda each: (each.on, each.value)
         )
         near = (found.courtesy if stronger is self._courtesy_sum else found.repeat).near
         self._follow(stronger, text, near)
+        if self.settings.version > 1 and max(found.repeat.strength, found.courtesy.strength) == 0:
+            self._classes.something_said()
         for each in self._speaker_sums.values():
             self._follow(each, text, found.own.near, hidden=stronger.on)
         near = strongest(found.repeat, found.paraphrase).near
         self._follow(self._paraphrase_sum, text, near, hidden=stronger.on)
 
-    def _add(self, found: TextEvidence, speaker: str | None) -> None:
+    def _skim(self, message: SpokenMessage, speaker: str | None, *, may_repeat: bool) -> None:
+        """Take in a message that acts, or one of an agent's user, without comparing its words.
+
+        What an agent does is judged as calls; a user who says the same again is not its loop.
+        """
+        within = self._texts.skim(message, speaker)
+        self._text_positions.append(self.position)
+        if within.strength and may_repeat:
+            self._repeats_sum.raise_to(self._texts.number, within)
+            self._follow(self._repeats_sum, message.text, ())
+
+    def _judge_reasoning(self, turn: Turn) -> None:
+        """Reasoning loops if it is copied, or if it repeats itself; alike thoughts are work."""
+        if not turn.reasoning or not turn.reasoning.strip():
+            return
+        thought = SpokenMessage(turn.reasoning)
+        is_short = len(thought.words) < MIN_THOUGHT
+        found = self._thoughts.weigh(thought, turn.speaker).repeat
+        self._thought_positions.append(self.position)
+        if found.kind not in COPIED or is_short:
+            found = NOTHING
+        add = self._thought_sum.raise_to if found.kind == "within-turn" else self._thought_sum.add
+        add(self._thoughts.number, found)
+        if self._thought_sum.on:
+            self.score = max(self.score, loop_score(CALL_SUM))
+            self._repeated.update(self._thought_positions[n] for n in found.near)
+        self._follow(self._thought_sum, turn.reasoning, found.near)
+
+    def _judge_silence(self, turn: Turn, *, acts: bool) -> None:
+        """Messages without a word, one after the other, are a loop, too."""
+        if acts or has_text(turn) or turn.reasoning:
+            self._silence = []
+            self._end_class("silence", "all")
+        elif turn.spoken and role_of_turn(turn) not in ("user", *RESULT_ROLES):
+            self._silence.append(self.position)
+            found = Repetition("silence", len(self._silence), 1, (len(self._silence) - 1,))
+            self._report(found, [0, *self._silence], "", "all")
+
+    def _add(self, found: TextEvidence, speaker: str | None, *, own: bool) -> None:
         """Add the evidence of a message to the sums."""
         number, any_repeat = self._texts.number, strongest(found.repeat, found.paraphrase)
         if found.repeat.kind == "within-turn":
@@ -265,13 +350,13 @@ class LoopStream:
         self._courtesy_sum.add(number, found.courtesy)
         self._paraphrase_sum.add(number, any_repeat)
         self._raise_score(None, any_repeat.strength)
-        if speaker is not None:
+        if speaker is not None and own:
             self._raise_score(speaker, found.own_strength)
             if speaker not in self._speaker_sums:
                 own_sum = Cusum(self.settings, "verdict", f"speaker:{speaker}")
                 self._speaker_sums[speaker] = own_sum
             self._speaker_sums[speaker].add(number, found.own)
-        best = strongest(any_repeat, found.own, found.courtesy)
+        best = strongest(any_repeat, found.own if own else NOTHING, found.courtesy)
         if best.strength > self.settings.drift + ROUNDING:
             self._repeated.update(self._text_positions[n] for n in best.near)
 
@@ -290,6 +375,9 @@ class LoopStream:
         identical = self._tools.get(call.name, IDENTICAL_CALLS)
         if identical is None:
             return
+        if self.settings.version > 1:
+            self._judge_step(call, position, identical)
+            return
         s, number = self.settings, len(self._call_positions)
         self._call_positions.append(position)
         repeats, near, failed, period = self._calls.add(number, call)
@@ -306,6 +394,95 @@ class LoopStream:
         self._follow(self._call_sum, text, near[:2])
         self._follow(self._failure_sum, text, near[:2], hidden=self._call_sum.on)
 
+    def _judge_step(self, call: Call, position: int, identical: int) -> None:
+        """Compare a call by its class."""
+        identity = identify_call(call)
+        if self._parallel[0] != position:
+            self._parallel = position, set()
+        if identity in self._parallel[1]:  # twins in one message count once
+            return
+        self._parallel[1].add(identity)
+        number = len(self._call_positions)
+        self._call_positions.append(position)
+        is_news = self._calls.add_result(call.result) and not has_failed(call)
+        self._texts.something_new |= is_news
+        self._thoughts.something_new |= is_news
+        text = f"{call.name} {format_arguments(call.arguments)}"
+        for found in self._classes.add(number, call):
+            # A tool may have its own number of identical calls that make a loop.
+            scale = (IDENTICAL_CALLS - 1) / (identical - 1) if found.kind == "tool" else 1.0
+            times = 1 + (found.times - 1) * scale
+            self._report(found._replace(times=times), self._call_positions, text, "calls")
+        for kind, last in list(self._last_steps.items()):
+            if number - last >= QUIET:
+                self._end_class(kind, "calls")
+
+    def _report(self, found: Repetition, positions: Sequence[int], text: str, stream: str) -> None:
+        """Begin a loop of a class, or continue it; one that another class explains is left out."""
+        patience, number = PATIENCE[found.kind], len(positions) - 1
+        if found.times < patience.notice - ROUNDING:
+            return
+        is_loop = patience.verdict is not None and found.times >= patience.verdict - ROUNDING
+        level = "verdict" if is_loop else "notice"
+        self._repeated.update({positions[n] for n in found.near} - {positions[-1]})
+        share = (found.times - 1) / ((patience.verdict or 2 * patience.notice) - 1)
+        self.score = max(self.score, loop_score(CALL_SUM * min(share, 1.0 if is_loop else 0.5)))
+        index = self._going_on.get((found.kind, stream))
+        if index is None and self._is_explained(level, stream):
+            return
+        if stream == "calls":
+            self._last_steps[found.kind] = number
+        if index is not None:
+            loop = self.loops[index]
+            self._repeats[found.kind, stream] += loop.level == level
+            if loop.level == "notice" and is_loop:
+                self._repeats[found.kind, stream] = 0
+                self._end_weaker(found.kind, stream)
+                near = tuple(sorted({positions[n] for n in found.near}))
+                loop = replace(loop, level=level, noticed=positions[-1], repeats=near)
+            self.loops[index] = replace(loop, score=self.score)
+            return
+        if is_loop:
+            self._end_weaker(found.kind, stream)
+        self._going_on[found.kind, stream], self._repeats[found.kind, stream] = len(self.loops), 0
+        excerpt = " ".join(text.split())
+        self.loops.append(
+            Loop(
+                level=level,
+                kind=found.kind,
+                stream=stream,
+                began=positions[found.first],
+                noticed=positions[-1],
+                ended=None,
+                period=found.period,
+                repeats=tuple(sorted({positions[n] for n in found.near})),
+                excerpt=excerpt if len(excerpt) <= EXCERPT else excerpt[: EXCERPT - 1] + "…",
+                score=self.score,
+            )
+        )
+
+    def _is_explained(self, level: str, stream: str) -> bool:
+        """Whether a loop of another class that was seen in this call is as strong."""
+        number = len(self._call_positions) - 1
+        return stream == "calls" and any(
+            last == number
+            and (level == "notice" or self.loops[self._going_on[kind, stream]].level == level)
+            for kind, last in self._last_steps.items()
+        )
+
+    def _end_weaker(self, kind: str, stream: str) -> None:
+        """End the notices that a verdict of another class explains."""
+        for other in [each for each in self._last_steps if each != kind]:
+            if self.loops[self._going_on[other, stream]].level == "notice":
+                self._end_class(other, stream)
+
+    def _end_class(self, kind: str, stream: str) -> None:
+        index = self._going_on.pop((kind, stream), None)
+        last = self._last_steps.pop(kind, None)
+        if index is not None:
+            ended = self._call_positions[last] if last is not None else self.position - 1
+            self.loops[index] = replace(self.loops[index], ended=ended)
+
     def _raise_score(self, speaker: str | None, strength: float) -> None:
         self._leaky_sums[speaker] = max(0.0, self._leaky_sums.get(speaker, 0.0) + strength - LEAK)
         self.score = max(self.score, loop_score(self._leaky_sums[speaker]))
@@ -319,7 +496,8 @@ class LoopStream:
         index = self._going_on.get(key)
         if index is None and not sums.on:
             return
-        positions = self._call_positions if sums.stream == "calls" else self._text_positions
+        streams = {"calls": self._call_positions, "reasoning": self._thought_positions}
+        positions = streams.get(sums.stream, self._text_positions)
         if index is not None and not sums.on:
             del self._going_on[key]
             self.loops[index] = replace(self.loops[index], ended=positions[sums.last])

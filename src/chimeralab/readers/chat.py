@@ -423,7 +423,9 @@ def _text_of_part(part: Any, place: str) -> str | None:
         return part
     fields = as_object(part, place)
     match fields.get("type", "text"):
-        case "text" | "input_text" | "output_text" | "tool_output":
+        case "tool_output":  # its text may be a list of parts
+            return result_text(first_present(fields, "text", "content"))
+        case "text" | "input_text" | "output_text":
             return get_text(fields, "text" if "text" in fields else "content", place)
         case "refusal":
             return get_text(fields, "refusal", place)

@@ -182,7 +182,8 @@ def _copilot_call(
         texts = [str_or_none(get_path(each, "value")) for each in items(given)]
         return replace(call, result="\n".join(filter(None, texts)) if given is not None else None)
     asked, done = (_message_text(part.get(k)) for k in ("invocationMessage", "pastTenseMessage"))
-    return Call(name, asked, done)
+    generic = asked is not None and asked.startswith('Using "')  # which names the tool alone
+    return Call(name, None if generic else asked, done)
 
 
 def _message_text(value: Any) -> str | None:

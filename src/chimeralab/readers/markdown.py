@@ -48,6 +48,12 @@ TIME = re.compile(r"\A\s*- Time: (\S+)|\(.*?(\d{4}-\d\d-\d\d[T ][\d:.]+Z?)\)")
 SPECSTORY_TOOL = re.compile(
     r'<tool-use data-tool-type="[^"]*" data-tool-name="([^"]*)">(.*?)</tool-use>', re.DOTALL
 )
+# Earlier versions of SpecStory: `Tool use: **Name** what`, and `Result:` or `Error:` above a block.
+TOOL_USE = re.compile(
+    r"^Tool use: \*\*([\w.-]+)\*\*[ \t]*([^\n]*)\n(.*?)(?=^Tool use: \*\*|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+TASK_LIST = "**Agent task list:**"
 THOUGHT = re.compile(
     r"<think><details>\s*<summary>[^<]*</summary>(.*?)</details></think>"
     r"|\A\s*_Thinking:_\n(.*?)(?=\n\*\*Tool: |\Z)",
@@ -136,6 +142,12 @@ def _section_messages(kind: str, title: str, body: str) -> Iterator[ChatMessage]
     body = THOUGHT.sub("", body) if thoughts else body
     tools = [tool_message(found[1], found[2]) for found in SPECSTORY_TOOL.finditer(body)]
     text = SPECSTORY_TOOL.sub("", body).strip()
+    if kind == "assistant" and text.startswith("Tool use: **"):
+        tools += [tool_use(*found.groups()) for found in TOOL_USE.finditer(text + "\n")]
+        text = ""
+    elif kind == "assistant" and text.startswith(TASK_LIST):
+        tools.append(tool_use("task_list", text.removeprefix(TASK_LIST), ""))
+        text = ""
     if kind == "user" and text.startswith("```") and len(typed := blocks_of(text)) == 1:
         text = typed[0]
     if thoughts:
@@ -174,6 +186,15 @@ def tool_message(name: str, body: str) -> ChatMessage:
         asked = blocks.pop(0)
         asked = try_json(asked) or asked
     call = Call(name, asked, blocks[-1] if blocks else None)
+    turn, content = make_message(Content("", tools=True), "assistant")
+    return ChatMessage(replace(turn, calls=(call,)), content)
+
+
+def tool_use(name: str, asked: str, body: str) -> ChatMessage:
+    """Read a call of which only a summary and the result were kept."""
+    blocks, failed = blocks_of(body), body.lstrip().startswith("Error:")
+    result = blocks[-1] if blocks else body.strip() or None
+    call = Call(name, asked.strip("` ") or None, result, error=failed or None)
     turn, content = make_message(Content("", tools=True), "assistant")
     return ChatMessage(replace(turn, calls=(call,)), content)
 
