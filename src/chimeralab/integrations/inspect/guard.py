@@ -66,7 +66,7 @@ class LoopGuard(Hooks):
         opening = hash(tuple((each.role, each.text) for each in data.input[:2]))
         nudges = talks.setdefault(opening, [])
         data.input[:] = _with_nudges(data.input, nudges)
-        found = watch.follow(_plain_messages(data.input), data.sample_id)
+        found = watch.follow_safely(_plain_messages(data.input), data.sample_id)
         if found is None:
             return
         transcript().info(
