@@ -1,7 +1,7 @@
 """The hosts of live guards, each with its real package and a scripted model: what was said last.
 
-Each function runs a script under the guard of that host and returns the reason why it was stopped,
-or the last words of the agent.
+Each function sets up an agent with a script under the guard of that host, and returns a function
+for what the user says next in one conversation; it returns the last words of the agent, or raises.
 """
 
 import asyncio
@@ -14,21 +14,26 @@ from chimeralab import LoopDetected
 from tests.integrations.scripted import Script
 
 DONE = "All done."
+Say = Callable[[str], str]
 
 
-def langchain(script: Script, **settings: Any) -> str:
+def langchain(script: Script, **settings: Any) -> Say:
     from langchain.agents import create_agent
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, ToolCall
     from langchain_core.outputs import ChatGeneration, ChatResult
     from langchain_core.tools import tool
+    from langgraph.checkpoint.memory import InMemorySaver
 
     from chimeralab.integrations.langchain import LoopGuard
 
     class Scripted(BaseChatModel):
         def _generate(self, messages: Any, *_: Any, **__: Any) -> ChatResult:
             page = script.next(messages)
-            calls = [ToolCall(name="look", args={"page": page}, id=f"c{len(messages)}")]
+            calls = [
+                ToolCall(name="look", args={"page": page}, id=f"c{script.asked}_{n}")
+                for n in range(script.twins)
+            ]
             said = AIMessage(DONE) if page is None else AIMessage("", tool_calls=calls)
             return ChatResult(generations=[ChatGeneration(message=said)])
 
@@ -39,12 +44,22 @@ def langchain(script: Script, **settings: Any) -> str:
         def _llm_type(self) -> str:
             return "scripted"
 
-    agent = create_agent(Scripted(), [tool(script.look)], middleware=[LoopGuard(**settings)])
-    messages = [{"role": "user", "content": "Find the row."}]
-    return agent.invoke({"messages": messages}, {"recursion_limit": 99})["messages"][-1].content
+    agent = create_agent(
+        Scripted(),
+        [tool(script.look)],
+        middleware=[LoopGuard(**settings)],
+        checkpointer=InMemorySaver(),
+    )
+
+    def say(text: str) -> str:
+        messages = [{"role": "user", "content": text}]
+        config = {"recursion_limit": 400, "configurable": {"thread_id": "t"}}
+        return agent.invoke({"messages": messages}, config)["messages"][-1].content
+
+    return say
 
 
-def openai_agents(script: Script, **settings: Any) -> str:
+def openai_agents(script: Script, **settings: Any) -> Say:
     import agents
     from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage
 
@@ -57,15 +72,21 @@ def openai_agents(script: Script, **settings: Any) -> str:
             if page is None:
                 text = {"type": "output_text", "text": DONE, "annotations": []}
                 said = {"type": "message", "role": "assistant", "status": "completed"}
-                output = ResponseOutputMessage.model_validate(said | {"id": "m", "content": [text]})
+                said |= {"id": "m", "content": [text]}
+                output: list[Any] = [ResponseOutputMessage.model_validate(said)]
             else:
-                output = ResponseFunctionToolCall(
-                    arguments=json.dumps({"page": page}),
-                    call_id=f"c{len(items)}",
-                    name="look",
-                    type="function_call",
-                )
-            return agents.ModelResponse([output], agents.Usage(), None)
+                output = [  # with the two ids that the Responses API gives
+                    ResponseFunctionToolCall(
+                        arguments=json.dumps({"page": page}),
+                        id=f"fc_{script.asked}_{n}",
+                        call_id=f"call_{script.asked}_{n}",
+                        name="look",
+                        type="function_call",
+                        status="completed",
+                    )
+                    for n in range(script.twins)
+                ]
+            return agents.ModelResponse(output, agents.Usage(), None)
 
         def stream_response(self, *_: Any, **__: Any) -> Any:
             raise NotImplementedError
@@ -73,11 +94,22 @@ def openai_agents(script: Script, **settings: Any) -> str:
     agents.set_tracing_disabled(True)
     look = agents.function_tool(script.look)
     agent = agents.Agent("scripted", model=Scripted(), tools=[look])
-    run = agents.Runner.run(agent, "Find the row.", hooks=LoopGuard(**settings), max_turns=99)
-    return asyncio.run(run).final_output
+    guard, items = LoopGuard(**settings), list[Any]()
+
+    def keep(data: Any) -> Any:
+        items[:] = data.model_data.input
+        return data.model_data
+
+    def say(text: str) -> str:
+        given = [*items, {"role": "user", "content": text}]
+        config = agents.RunConfig(call_model_input_filter=keep)
+        run = agents.Runner.run(agent, given, hooks=guard, max_turns=200, run_config=config)
+        return asyncio.run(run).final_output
+
+    return say
 
 
-def litellm(script: Script, **settings: Any) -> str:
+def litellm(script: Script, **settings: Any) -> Say:
     """An agent that calls `acompletion` in a loop; what the model says is LiteLLM's mock."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")  # asks nobody for prices
     import litellm as host
@@ -90,14 +122,18 @@ def litellm(script: Script, **settings: Any) -> str:
         async def acompletion(self, *_: Any, messages: Any, **__: Any) -> ModelResponse:
             page = script.next(messages)
             call = {"function": {"name": "look", "arguments": json.dumps({"page": page})}}
-            calls = [{"id": f"c{len(script.calls)}", "type": "function", **call}]
+            calls = [
+                {"id": f"c{script.asked}_{n}", "type": "function", **call}
+                for n in range(script.twins)
+            ]
             said = (
                 Message(content=DONE) if page is None else Message(content=None, tool_calls=calls)
             )
             return ModelResponse(choices=[Choices(message=said)])
 
+    messages: list[Any] = []
+
     async def run() -> str:
-        messages: list[Any] = [{"role": "user", "content": "Find the row."}]
         while True:
             answer = await host.acompletion("scripted/model", messages=messages)
             said = answer.choices[0].message
@@ -109,15 +145,21 @@ def litellm(script: Script, **settings: Any) -> str:
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
 
     host.custom_provider_map = [{"provider": "scripted", "custom_handler": Scripted()}]
-    host.callbacks = [LoopGuard(**settings)]
-    try:
-        return asyncio.run(run())
-    finally:
-        host.callbacks = []
+    guard = LoopGuard(**settings)
+
+    def say(text: str) -> str:
+        messages.append({"role": "user", "content": text})
+        host.callbacks = [guard]
+        try:
+            return asyncio.run(run())
+        finally:
+            host.callbacks = []
+
+    return say
 
 
-def pydantic_ai(script: Script, **settings: Any) -> str:
-    from pydantic_ai import Agent
+def pydantic_ai(script: Script, **settings: Any) -> Say:
+    from pydantic_ai import Agent, UsageLimits, capture_run_messages
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
     from pydantic_ai.models.function import FunctionModel
 
@@ -125,14 +167,24 @@ def pydantic_ai(script: Script, **settings: Any) -> str:
 
     def model(messages: Any, info: Any) -> ModelResponse:
         page = script.next(messages)
-        said = TextPart(DONE) if page is None else ToolCallPart("look", {"page": page})
-        return ModelResponse(parts=[said])
+        calls = [ToolCallPart("look", {"page": page}) for _ in range(script.twins)]
+        return ModelResponse(parts=[TextPart(DONE)] if page is None else calls)
 
     agent = Agent(FunctionModel(model), tools=[script.look], capabilities=[LoopGuard(**settings)])
-    return agent.run_sync("Find the row.").output
+    history: list[Any] = []
+
+    def say(text: str) -> str:
+        with capture_run_messages() as messages:
+            try:
+                limits = UsageLimits(request_limit=None)
+                return agent.run_sync(text, message_history=history[:], usage_limits=limits).output
+            finally:
+                history[:] = messages
+
+    return say
 
 
-def adk(script: Script, **settings: Any) -> str:
+def adk(script: Script, **settings: Any) -> Say:
     from google.adk.agents import LlmAgent
     from google.adk.models import BaseLlm, LlmResponse
     from google.adk.runners import InMemoryRunner
@@ -144,30 +196,34 @@ def adk(script: Script, **settings: Any) -> str:
         async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
             page = script.next(llm_request.contents)
             call = FunctionCall(name="look", args={"page": page})
-            said = Part(text=DONE) if page is None else Part(function_call=call)
-            yield LlmResponse(content=Content(role="model", parts=[said]))
+            calls = [Part(function_call=call.model_copy()) for _ in range(script.twins)]
+            said = [Part(text=DONE)] if page is None else calls
+            yield LlmResponse(content=Content(role="model", parts=said))
 
+    guard = LoopGuard(**settings)
     agent = LlmAgent(
         name="scripted",
         model=Scripted(model="scripted"),
         tools=[script.look],
-        before_model_callback=LoopGuard(**settings),
+        before_model_callback=guard,
+        before_tool_callback=guard.before_tool,
     )
+    runner = InMemoryRunner(agent, app_name="test")
+    sessions = runner.session_service
+    asyncio.run(sessions.create_session(app_name="test", user_id="u", session_id="s"))
 
-    async def run() -> str:
-        runner = InMemoryRunner(agent, app_name="test")
-        session = await runner.session_service.create_session(app_name="test", user_id="u")
-        asked = Content(role="user", parts=[Part(text="Find the row.")])
+    async def run(text: str) -> str:
+        asked = Content(role="user", parts=[Part(text=text)])
         said = ""
-        async for event in runner.run_async(user_id="u", session_id=session.id, new_message=asked):
+        async for event in runner.run_async(user_id="u", session_id="s", new_message=asked):
             parts = event.content.parts if event.content else []
             said = "".join(part.text or "" for part in parts) or said
         return said
 
-    return asyncio.run(run())
+    return lambda text: asyncio.run(run(text))
 
 
-def smolagents(script: Script, **settings: Any) -> str:
+def smolagents(script: Script, **settings: Any) -> Say:
     from smolagents import Model, ToolCallingAgent, tool
     from smolagents.models import (
         ChatMessage,
@@ -185,8 +241,11 @@ def smolagents(script: Script, **settings: Any) -> str:
                 ("look", {"page": page}) if page else ("final_answer", {"answer": DONE})
             )
             function = ChatMessageToolCallFunction(arguments, name)
-            call = ChatMessageToolCall(function, f"c{len(messages)}", "function")
-            return ChatMessage(MessageRole.ASSISTANT, None, [call])
+            calls = [
+                ChatMessageToolCall(function, f"c{script.asked}_{n}", "function")
+                for n in range(script.twins if page else 1)
+            ]
+            return ChatMessage(MessageRole.ASSISTANT, None, calls)
 
     @tool
     def look(page: int) -> str:
@@ -198,12 +257,12 @@ def smolagents(script: Script, **settings: Any) -> str:
         return script.look(page)
 
     agent = ToolCallingAgent(
-        [look], Scripted(), step_callbacks=[LoopGuard(**settings)], max_steps=20, verbosity_level=0
+        [look], Scripted(), step_callbacks=[LoopGuard(**settings)], max_steps=99, verbosity_level=0
     )
-    return str(agent.run("Find the row."))
+    return lambda text: str(agent.run(text, reset=False))
 
 
-def autogen(script: Script, **settings: Any) -> str:
+def autogen(script: Script, **settings: Any) -> Say:
     from autogen_agentchat.agents import AssistantAgent
     from autogen_core import FunctionCall
     from autogen_core.models import ChatCompletionClient, CreateResult, RequestUsage
@@ -221,8 +280,11 @@ def autogen(script: Script, **settings: Any) -> str:
 
         async def create(self, messages: Any, **_: Any) -> CreateResult:
             page = script.next(messages)
-            call = FunctionCall(f"c{len(messages)}", json.dumps({"page": page}), "look")
-            content, reason = (DONE, "stop") if page is None else ([call], "function_calls")
+            given = json.dumps({"page": page})
+            calls = [
+                FunctionCall(f"c{script.asked}_{n}", given, "look") for n in range(script.twins)
+            ]
+            content, reason = (DONE, "stop") if page is None else (calls, "function_calls")
             return CreateResult(content=content, finish_reason=reason, usage=usage, cached=False)
 
         def create_stream(self, *_: Any, **__: Any) -> Any: ...
@@ -244,12 +306,12 @@ def autogen(script: Script, **settings: Any) -> str:
         Scripted(),
         tools=[script.look],
         model_context=LoopGuard(**settings),
-        max_tool_iterations=20,
+        max_tool_iterations=99,
     )
-    return asyncio.run(agent.run(task="Find the row.")).messages[-1].content
+    return lambda text: asyncio.run(agent.run(task=text)).messages[-1].content
 
 
-HOSTS: dict[str, tuple[str, Callable[..., str]]] = {
+HOSTS: dict[str, tuple[str, Callable[..., Say]]] = {
     "langchain": ("langchain", langchain),
     "openai-agents": ("agents", openai_agents),
     "litellm": ("litellm", litellm),
@@ -258,11 +320,21 @@ HOSTS: dict[str, tuple[str, Callable[..., str]]] = {
     "smolagents": ("smolagents", smolagents),
     "autogen": ("autogen_agentchat", autogen),
 }
+REFUSING = ("langchain", "pydantic-ai", "adk")
+
+
+def talk(host: str, script: Script, *said: str, **settings: Any) -> list[str]:
+    """What the agent says last after each message of the user, or why it was stopped."""
+    say = HOSTS[host][1](script, **settings)
+    heard = []
+    for text in said:
+        try:
+            heard.append(say(text))
+        except LoopDetected as stop:
+            heard.append(str(stop))
+    return heard
 
 
 def ran(host: str, script: Script, **settings: Any) -> str:
     """The last words of the agent, or the reason why it was stopped."""
-    try:
-        return HOSTS[host][1](script, **settings)
-    except LoopDetected as stop:
-        return str(stop)
+    return talk(host, script, "Find the row.", **settings)[0]

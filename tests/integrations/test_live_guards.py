@@ -1,12 +1,15 @@
-"""Every live guard inside its real host: nudged at the third call, stopped at the fifth."""
+"""Every live guard inside its real host: nudged at the third call, stopped at the fifth.
+
+One matrix for all hosts; those of Claude are in `test_claude`.
+"""
 
 import logging
 
 import pytest
 
-from chimeralab import Guard
+from chimeralab import Guard, InputError
 from chimeralab.integrations.watch import MARK
-from tests.integrations.hosts import DONE, HOSTS, ran
+from tests.integrations.hosts import DONE, HOSTS, REFUSING, ran, talk
 from tests.integrations.scripted import STEPS, Script
 
 pytestmark = pytest.mark.integrations
@@ -27,11 +30,43 @@ def test_an_agent_that_repeats_a_call_is_nudged_then_stopped(host: str) -> None:
     assert REASON in reason
 
 
-@pytest.mark.parametrize("kind", ["polls", "pages"])
-def test_polling_and_paging_agents_are_ignored(host: str, kind: str) -> None:
-    script = Script(kind)
+@pytest.mark.parametrize("kind", ["polls", "pages", "turns pages", "pages of forged nudges"])
+def test_polling_and_paging_for_fifty_steps_is_never_touched(host: str, kind: str) -> None:
+    script = Script(kind, steps=50)
     assert ran(host, script) == DONE
-    assert (script.nudged_after, len(script.calls), script.ended) == (None, STEPS, True)
+    assert (script.nudged_after, len(script.calls), script.ended) == (None, 50, True)
+
+
+def test_tool_that_writes_a_nudge_does_not_disarm_the_guard(host: str) -> None:
+    script = Script("repeats a forged nudge")
+    assert REASON in ran(host, script)
+    assert (script.nudged_after, len(script.calls), script.ended) == (3, 5, False)
+
+
+def test_identical_calls_in_one_message_count_once(host: str) -> None:
+    script = Script("repeats", twins=2)
+    assert "10 times with the same outcome since message" in ran(host, script)
+    assert (script.nudged_after, len(script.calls), script.ended) == (3, 10, False)
+
+
+def test_user_who_says_continue_is_followed_by_a_nudge_first(host: str) -> None:
+    script = Script("repeats", steps=40)
+    heard = talk(host, script, "Find the row.", "continue", "continue")
+    assert all(f"{MARK}stopped. You have called “look" in each for each in heard)
+    steps = list(script.nudges.values())
+    assert len(steps) == 3
+    assert steps[0] == 3
+    assert script.asked - steps[-1] == 2, "two more calls after the last nudge"
+
+
+def test_only_the_repeated_call_is_refused(host: str) -> None:
+    script = Script("repeats", steps=12)
+    if host not in REFUSING:
+        with pytest.raises(InputError, match="not possible in this host"):
+            ran(host, script, on_stop="refuse")
+        return
+    assert ran(host, script, on_stop="refuse") == DONE
+    assert (script.nudged_after, len(script.calls), script.asked) == (3, 5, 12)
 
 
 def test_agent_that_recovers_after_the_nudge_is_not_stopped(host: str) -> None:

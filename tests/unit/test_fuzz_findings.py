@@ -9,6 +9,7 @@ import pytest
 
 from chimeralab.cli.hook import read_settings
 from chimeralab.core.errors import InputError
+from chimeralab.core.records import Call
 from chimeralab.models.seam import parse_answer
 from chimeralab.rating.rubric import BUILT_IN, load_rubric, lock_path, parse_rubric
 from chimeralab.study import Study
@@ -96,3 +97,10 @@ def test_lock_of_odd_types_is_damaged(make_study, change: dict[str, Any] | str) 
 def test_reply_that_repeats_its_answer_for_ever_is_read_in_linear_time() -> None:
     with limit_time(10.0):  # of CPU; it took half a minute
         assert read_choice("My answer is Rome, I am sure.\n" * 12_000, ("Paris", "Rome")) == "Rome"
+
+
+def test_deeply_nested_arguments_of_a_call_become_json_values() -> None:
+    nested: Any = 1
+    for _ in range(600):
+        nested = {"a": nested}
+    assert Call("f", nested).as_dict()["arguments"] == "(nested too deeply)"

@@ -45,13 +45,14 @@ def hook() -> None:
     multiple=True,
     help="Number of identical calls of a tool that make a loop (default 3); repeatable.",
 )
-def claude_code(
-    install: bool,
-    uninstall: bool,
-    settings: Path,
-    ignore: tuple[str, ...],
-    repeats: tuple[str, ...],
-) -> None:
+@click.option(
+    "--on-stop",
+    type=click.Choice(["end", "refuse"]),
+    default="end",
+    show_default=True,
+    help="End the turn, or refuse only the repeated call.",
+)
+def claude_code(install: bool, uninstall: bool, settings: Path, **rules: Any) -> None:
     """Install the hook in Claude Code, or answer a hook event on standard input.
 
     The hook tells Claude when it is looping, and stops it if it continues. Set the environment
@@ -63,8 +64,9 @@ def claude_code(
     """
     if install and uninstall:
         raise click.UsageError("--install and --uninstall can't be combined")
-    options = [each for name in ignore for each in ("--ignore", name)]
-    options += [each for rule in repeats for each in ("--repeats", rule)]
+    options = [each for name in rules["ignore"] for each in ("--ignore", name)]
+    options += [each for rule in rules["repeats"] for each in ("--repeats", rule)]
+    options += ["--on-stop", rules["on_stop"]] if rules["on_stop"] != "end" else []
     if not install and not uninstall:
         if sys.stdin.isatty():
             raise InputError(
@@ -72,7 +74,7 @@ def claude_code(
                 " `chimera hook claude-code --install`"
             )
         sys.exit(main(options))
-    tool_settings(ignore, repeats)
+    tool_settings(rules["ignore"], rules["repeats"])
     # By name if the shell finds it: that works in every environment.
     program = ["chimera"] if shutil.which("chimera") else [sys.executable, "-m", "chimeralab"]
     command = shlex.join([*program, *SUBCOMMAND.split(), *options]) if install else None

@@ -10,7 +10,15 @@ class Record:
     """A frozen row that converts to JSON values."""
 
     def as_dict(self) -> dict[str, Any]:
-        return {f.name: plain_value(getattr(self, f.name)) for f in fields(self)}
+        return {f.name: _plain_field(getattr(self, f.name)) for f in fields(self)}
+
+
+def _plain_field(value: Any) -> Any:
+    """Convert a field; arguments in a log can be nested more deeply than Python can follow."""
+    try:
+        return plain_value(value)
+    except RecursionError:
+        return "(nested too deeply)"
 
 
 def plain_value(value: Any) -> Any:

@@ -167,7 +167,7 @@ class StepLog:
 
         Of a call whose arguments and result are both unknown, nothing can be said.
         """
-        if call.result is None and not call.arguments:
+        if call.result is None and call.arguments is None and call.error is None:
             return []
         step, hands_over = self._describe(number, call), bool(_HANDS_OVER.search(call.name))
         found = [

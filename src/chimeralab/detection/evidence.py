@@ -138,7 +138,9 @@ class TextMemory:
         courteous = score_courtesy(message.text, words)
         courtesy = self._score_courtesy(courteous, words, repeat.strength)
         acknowledges = courteous >= COURTEOUS and len(words) < ACKNOWLEDGEMENT_WORDS
-        if acknowledges or len(words) < (s.own_words if s.version == 1 else 0):
+        # From version 2 on, the same sentence counts, however short.
+        least = s.own_words if s.version == 1 else s.short
+        if acknowledges or len(words) < least:
             # Acknowledgements of one side are not a loop: they neither raise nor end one.
             own = own._replace(strength=min(own.strength, s.drift))
         message.compact(masked, unweakened.strength)

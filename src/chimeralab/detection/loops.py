@@ -30,6 +30,7 @@ EXCERPT = 80
 ROUNDING = 1e-9
 LEAK = 0.05  # evidence per message at which the score stays the same
 IDENTICAL_CALLS = 3  # a loop, unless a tool has a number of its own
+MAX_SPEAKERS = 32  # with sums of their own: the last ones who repeated something
 CALL_SUM = 2.35  # of the third identical call: what four identical messages add up to
 # Fitted to the share of stuck conversations: benchmarks/validity/loop_score.py
 HALF_WAY, STEEPNESS = 1.62, 1.3
@@ -352,13 +353,25 @@ class LoopStream:
         self._raise_score(None, any_repeat.strength)
         if speaker is not None and own:
             self._raise_score(speaker, found.own_strength)
-            if speaker not in self._speaker_sums:
-                own_sum = Cusum(self.settings, "verdict", f"speaker:{speaker}")
-                self._speaker_sums[speaker] = own_sum
-            self._speaker_sums[speaker].add(number, found.own)
+            self._add_own(speaker, found.own)
         best = strongest(any_repeat, found.own if own else NOTHING, found.courtesy)
         if best.strength > self.settings.drift + ROUNDING:
             self._repeated.update(self._text_positions[n] for n in best.near)
+
+    def _add_own(self, speaker: str, found: LoopEvidence) -> None:
+        """Add to the sum of a speaker; only the last speakers with evidence have one."""
+        sums = self._speaker_sums
+        if found.strength:
+            last = sums.pop(speaker, None)
+            sums[speaker] = last or Cusum(self.settings, "verdict", f"speaker:{speaker}")
+        if speaker in sums:
+            sums[speaker].add(self._texts.number, found)
+        if len(sums) > MAX_SPEAKERS:
+            silent = sums.pop(next(iter(sums)))
+            index = self._going_on.pop((silent.level, silent.stream), None)
+            if index is not None:
+                ended = self._text_positions[silent.last]
+                self.loops[index] = replace(self.loops[index], ended=ended)
 
     def _decay(self, speaker: str | None) -> None:
         """Add no evidence; sums that are 0 stay so, and a falling sum can't raise the score."""

@@ -13,15 +13,18 @@ from typing import Any, Unpack
 
 from chimeralab.core.errors import InputError
 from chimeralab.detection.guard import Tools
-from chimeralab.integrations.watch import MARK, Message, Watch, WatchSettings
+from chimeralab.integrations.watch import GuardAction, Message, Watch, WatchSettings, find_signed
 
 # How much of the transcript's end is read: the first is usually enough, but results can be large.
 BYTES = (250_000, 2_000_000)
 MESSAGES = 48  # enough to see a loop begin and continue
 CALLS = 16  # kept until they are in the transcript
 BEFORE_AND_AFTER = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
-NUDGE = b'"hook_additional_context"'
+# Attachments that are read: what hooks said, and what the user typed while Claude worked.
+NUDGE, QUEUED = "hook_additional_context", "queued_command"
 UNSPOKEN = ("isMeta", "isCompactSummary", "isApiErrorMessage")
+# What the program says in the name of the user, who does not step in by it.
+NOTICES = ("<task-notification>", "<local-command-stdout>", "<local-command-caveat>")
 
 MESSAGE_TYPES = ("user", "assistant", "attachment")
 
@@ -38,12 +41,16 @@ class ClaudeCodeHook:
     def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         self._times: list[str] = []
         self._ended: deque[tuple[str, Event]] = deque(maxlen=CALLS)
+        self._refuses = settings.get("on_stop") == "refuse"
         self._watch = Watch(place=self._time_of, **settings)
 
     def answer(self, event: Event) -> dict[str, Any]:
         """Return the JSON to print for an event; empty if there is nothing to do."""
         name = event.get("hook_event_name")
-        found = self._watch.follow(self._messages(event))
+        if name == "PreToolUse" and (refusal := self._refuse(event)):
+            given = {"permissionDecision": "deny", "permissionDecisionReason": refusal.message}
+            return {"hookSpecificOutput": {"hookEventName": name, **given}}
+        found = self._watch.follow_safely(self._messages(event))
         if found is None or (name == "Stop" and not event.get("stop_hook_active")):
             return {}
         if found.action == "stop":
@@ -52,10 +59,18 @@ class ClaudeCodeHook:
             return {}
         return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": found.message}}
 
+    def _refuse(self, event: Event) -> GuardAction | None:
+        found = None
+        if self._refuses:
+            with self._watch.contain_errors():
+                name, given = str(event.get("tool_name")), event.get("tool_input")
+                found = self._watch.check_call(self._messages(event), name, given)
+        return found
+
     def _messages(self, event: Event) -> Iterator[Message]:
         path, agent = event.get("transcript_path"), event.get("agent_id")
         if not isinstance(path, str):
-            raise InputError("the event names no transcript")
+            path = ""  # there is nothing to read but the events
         if agent:  # a subagent has its own transcript
             path = os.path.join(  # noqa: PTH118 - pathlib is slow to import
                 path.removesuffix(".jsonl"), "subagents", f"agent-{agent}.jsonl"
@@ -74,7 +89,10 @@ class ClaudeCodeHook:
 
 
 def _read_tail(path: str) -> list[dict[str, Any]]:
-    """Return the last lines with messages, in order; a partly written line is skipped."""
+    """Return the last lines with messages, in order; a partly written line is skipped.
+
+    There is no file yet at the beginning of a session.
+    """
     found: list[dict[str, Any]] = []
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
@@ -86,13 +104,15 @@ def _read_tail(path: str) -> list[dict[str, Any]]:
                 found = list(islice((value for value in values if value), MESSAGES))
                 if len(found) == MESSAGES or size <= limit:
                     break
+    except FileNotFoundError:
+        return []
     except (OSError, ValueError) as error:  # the latter for names that no file can have
         raise InputError(f"the transcript {path[:200]!r} can't be read: {error!s:.200}") from None
     return found[::-1]
 
 
 def _value(line: bytes) -> dict[str, Any] | None:
-    if b'"message"' not in line and NUDGE not in line:
+    if not any(word in line for word in (b'"message"', NUDGE.encode(), QUEUED.encode())):
         return None
     try:
         value = json.loads(line)
@@ -143,8 +163,7 @@ def _result_in(event: Event) -> Any:
 def _message(line: Mapping[str, Any]) -> dict[str, Any] | None:
     """Parse the message of a line: one from the API, one of our nudges, or None."""
     if line["type"] == "attachment":
-        is_nudge = MARK in str(line.get("attachment"))
-        return {"role": "system", "content": f"{MARK}nudge"} if is_nudge else None
+        return _attached(line.get("attachment"))
     said = line.get("message")
     content = said.get("content") if isinstance(said, dict) else None
     if any(line.get(mark) for mark in UNSPOKEN) or not content:
@@ -159,8 +178,23 @@ def _message(line: Mapping[str, Any]) -> dict[str, Any] | None:
         return _result(name, output, failed)
     if line["type"] == "user" and not results:
         texts = [str(part.get("text")) for part in parts if part.get("type") == "text"]
-        return {"role": "user", "content": "\n".join(texts)}
+        said = "\n".join(texts)
+        return {"role": "system" if said.startswith(NOTICES) else "user", "content": said}
     return {"role": line["type"], "content": parts}
+
+
+def _attached(attachment: Any) -> dict[str, Any] | None:
+    """Parse an attachment: one of our nudges, what the user typed, or None for any other."""
+    fields = attachment if isinstance(attachment, dict) else {}
+    if fields.get("type") == NUDGE:
+        content = fields.get("content")
+        texts = content if isinstance(content, list) else [content]
+        nudges = [found[0] for text in texts for found in find_signed(str(text))]
+        return {"role": "system", "content": nudges[-1]} if nudges else None
+    prompt = fields.get("prompt") if fields.get("type") == QUEUED else None
+    if not isinstance(prompt, str) or prompt.startswith(NOTICES):
+        return None
+    return {"role": "user", "content": prompt}
 
 
 def _result(call: str, output: Any, failed: bool) -> dict[str, Any]:
@@ -186,11 +220,12 @@ def tool_settings(ignore: Iterable[str], repeats: Iterable[str]) -> Tools:
 def main(options: list[str]) -> int:
     """Reply to the event on standard input. Claude Code continues whatever goes wrong."""
     try:
-        named: dict[str, list[str]] = {"--ignore": [], "--repeats": []}
+        named: dict[str, list[str]] = {"--ignore": [], "--repeats": [], "--on-stop": ["end"]}
         for option, value in zip(options[::2], options[1::2], strict=True):
             named[option].append(value)
-        hook = ClaudeCodeHook(tools=tool_settings(named["--ignore"], named["--repeats"]))
-        answer = hook.answer(json.load(sys.stdin.buffer))
+        on_stop: Any = named["--on-stop"][-1]
+        tools = tool_settings(named["--ignore"], named["--repeats"])
+        answer = ClaudeCodeHook(tools=tools, on_stop=on_stop).answer(json.load(sys.stdin.buffer))
         if answer:
             print(json.dumps(answer))
     except Exception as error:

@@ -4,7 +4,14 @@ from typing import Any, Unpack
 
 from chimeralab.core.errors import LoopDetected
 from chimeralab.core.extras import explain_missing_extra
-from chimeralab.integrations.watch import MARK, Watch, WatchSettings
+from chimeralab.integrations.watch import (
+    PROMPTING,
+    LoopAllowance,
+    Watch,
+    WatchSettings,
+    is_nudge,
+    without_refusals,
+)
 
 with explain_missing_extra():
     from litellm.integrations.custom_logger import CustomLogger
@@ -18,7 +25,7 @@ class LoopRefused(LoopDetected):
     status_code = BAD_REQUEST
 
 
-class LoopGuard(CustomLogger):
+class LoopGuard(LoopAllowance, CustomLogger):
     """Adds a nudge to the messages of a call, and rejects later calls with the reason.
 
     The client keeps the conversation and never sees the nudge, so nudges are ignored when the
@@ -27,7 +34,7 @@ class LoopGuard(CustomLogger):
 
     def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         super().__init__()
-        self._watch = Watch(**settings)
+        self._watch = Watch(**without_refusals(settings))
 
     async def async_pre_call_hook(
         self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: Any
@@ -43,11 +50,13 @@ class LoopGuard(CustomLogger):
         messages = call.get("messages")
         if not isinstance(messages, list):
             return call
-        found = self._watch.follow(
-            message for message in messages if not str(message.get("content")).startswith(MARK)
-        )
+        found = self._watch.follow_safely(each for each in messages if not _is_ours(each))
         if found is None:
             return call
         if found.action == "stop":
             raise LoopRefused(found.message, found.loop)
         return {**call, "messages": [*messages, {"role": "user", "content": found.message}]}
+
+
+def _is_ours(message: Any) -> bool:
+    return message.get("role") in PROMPTING and is_nudge(str(message.get("content")))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Unpack
 
 from chimeralab.core.extras import explain_missing_extra
-from chimeralab.integrations.watch import Message, Watch, WatchSettings
+from chimeralab.integrations.watch import Message, Watch, WatchSettings, without_refusals
 from chimeralab.readers.opentelemetry import span_messages
 
 with explain_missing_extra():
@@ -24,11 +24,11 @@ class LoopEvents(SpanProcessor):
     """
 
     def __init__(self, logger_provider: Any = None, **settings: Unpack[WatchSettings]) -> None:
-        self._watch = Watch(**settings)
+        self._watch = Watch(**without_refusals(settings))
         self._logger = get_logger("chimeralab", logger_provider=logger_provider)
 
     def on_end(self, span: ReadableSpan) -> None:
-        found = self._watch.follow(_messages(span))
+        found = self._watch.follow_safely(_messages(span))
         if found and not found.again:
             with self._watch.contain_errors():
                 span_attributes = span.attributes or {}

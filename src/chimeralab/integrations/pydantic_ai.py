@@ -4,25 +4,37 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from chimeralab.core.extras import explain_missing_extra
-from chimeralab.integrations.watch import Message, Watch, WatchSettings
+from chimeralab.integrations.watch import LoopAllowance, Message, Watch, WatchSettings
 
 with explain_missing_extra():
     from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.exceptions import SkipToolExecution
     from pydantic_ai.messages import ModelMessage, ModelResponse
 
 
-class LoopGuard(AbstractCapability[Any]):
-    """Adds a nudge to the conversation, and ends the run by raising `LoopDetected`."""
+class LoopGuard(LoopAllowance, AbstractCapability[Any]):
+    """Adds a nudge to the conversation, and ends the run by raising `LoopDetected`.
+
+    With `on_stop="refuse"`, the reason is the result of a repeated call instead.
+    """
 
     def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         self._watch = Watch(**settings)
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
-        found = self._watch.follow(_messages(request_context.messages))
+        found = self._watch.follow_safely(_messages(request_context.messages))
         if found:
             found.raise_stop()
             ctx.enqueue(found.message)
         return request_context
+
+    async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
+        found = None
+        with self._watch.contain_errors():
+            found = self._watch.check_call(_messages(ctx.messages), call.tool_name, call.args)
+        if found:
+            raise SkipToolExecution(found.message)
+        return args
 
 
 def _messages(history: Iterable[ModelMessage]) -> Iterable[Message]:

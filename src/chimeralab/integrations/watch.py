@@ -6,36 +6,47 @@ model, or a stop. The loop detector itself ignores polling and paging.
 
 import json
 import os
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import RLock
 from typing import Any, Literal, NamedTuple, TypedDict
 
 from chimeralab.core.errors import ChimeraError, InputError, LoopDetected
-from chimeralab.core.records import Loop
-from chimeralab.detection.guard import Guard, LoopWarning, Tools
+from chimeralab.core.records import Call, Loop
+from chimeralab.detection.calls import normalize_arguments
+from chimeralab.detection.guard import Guard, Tools, identify_loop, read_message
 from chimeralab.detection.loops import LOOPS, Loops
+from chimeralab.readers.chat import ChatMessage
 
 SWITCH = "CHIMERA_GUARD"
+KEY = "CHIMERA_GUARD_KEY"
 OFF = {"0", "off", "no", "false"}
 MARK = "Loop guard: "
-"""The prefix of every message of a guard, by which nudges in a conversation are recognised."""
+"""The beginning of every message of a guard."""
+
+STOPPED = f"{MARK}stopped. "
+# A nudge and a refusal are signed, so that a tool can't write one.
+SIGNED = re.compile(rf"{MARK}((?:(?!{MARK}).)*?) \[guard:([0-9a-f]{{8}})\]", re.DOTALL)
+PROMPTING = {"user", "system", "developer"}  # the roles in which hosts pass on a nudge
 
 TAIL = 200  # messages judged of a conversation seen for the first time; windows are shorter
 MAX_CONVERSATIONS = 256
-MAX_USER_TEXTS = 64  # kept to recognise repeated ones
 
 Message = Mapping[str, Any]
+OnStop = Literal["end", "refuse"]
 
 
 class GuardAction(NamedTuple):
     """What a host should do now: pass the message to the model, or stop and show it.
 
-    ``message`` says what repeats and since when. ``again`` is whether the host ignored a stop.
+    ``message`` says what repeats and since when. ``again`` is whether the host ignored a stop. The
+    action ``refuse`` is about one call: the message is its result, in place of the tool's.
     """
 
-    action: Literal["nudge", "stop"]
+    action: Literal["nudge", "stop", "refuse"]
     message: str
     loop: Loop
     again: bool = False
@@ -52,14 +63,16 @@ class WatchSettings(TypedDict, total=False):
     tools: Tools
     loops: Loops
     enabled: bool
+    on_stop: OnStop
 
 
 class Watch:
     """Watches the conversations of one host.
 
     ``tools`` are settings per tool, as in `Guard`; ``enabled=False``, or the environment variable
-    CHIMERA_GUARD=off, turns it off. An internal error is logged once and ends the watching
-    of its conversation.
+    CHIMERA_GUARD=off, turns it off. With ``on_stop="refuse"``, a loop of tool calls is not stopped:
+    `check_call` refuses the calls that it repeats. A message that can't be read is an `InputError`;
+    an error inside the guard is logged once and ends the watching of its conversation.
 
     >>> watch = Watch()
     >>> call = {"id": "c", "function": {"name": "sh", "arguments": "make"}}
@@ -83,8 +96,11 @@ class Watch:
         tools: Tools | None = None,
         loops: Loops = LOOPS,
         enabled: bool = True,
+        on_stop: OnStop = "end",
         place: Callable[[int], str] = "message {}".format,
     ) -> None:
+        if on_stop not in ("end", "refuse"):
+            raise InputError(f"on_stop is {on_stop!r}; expected 'end' or 'refuse'")
         self._enabled, self._logged = enabled, False
         self._lock = RLock()
         self._conversations: OrderedDict[str | int, _Conversation | None] = OrderedDict()
@@ -92,7 +108,8 @@ class Watch:
         def start(before: int = 0) -> _Conversation:
             guard = Guard(vectors=False, loops=loops, tools=tools)
             guard.place = lambda position: place(before + position)
-            return _Conversation(guard)
+            guard.was_refused = was_refused
+            return _Conversation(guard, refuses=on_stop == "refuse")
 
         self._start = start
         start()  # reject bad settings now, not in the middle of a conversation
@@ -101,33 +118,65 @@ class Watch:
     def enabled(self) -> bool:
         return self._enabled and os.environ.get(SWITCH, "").strip().lower() not in OFF
 
-    def update(self, message: Message, key: str = "") -> GuardAction | None:
+    def update(self, message: Any, key: str = "") -> GuardAction | None:
         """Judge the next message of a conversation."""
-        return self._run_safely(lambda: self._judge(key, key, [message], before=0))
+        if not self.enabled:
+            return None
+        read = read_message(message)
+        return self._run_safely(lambda: self._judge(key, key, [read], before=0))
 
-    def follow(self, messages: Iterable[Message], key: str = "") -> GuardAction | None:
-        """Judge the new messages of a conversation, given as a whole.
+    def follow(self, messages: Any, key: str = "") -> GuardAction | None:
+        """Judge the new messages of a conversation, given as a whole, as `detect` takes it.
 
         Conversations are identified by their beginning, so a changed beginning, as after a summary,
         is a new conversation; ``key`` separates identical ones.
         """
-
-        def judge_new() -> GuardAction | None:
-            listed = list(messages)
-            names = [hash(key)]
+        if not self.enabled:
+            return None
+        listed = _list_messages(messages)
+        names = [hash(key)]
+        try:
             for each in listed:
                 names.append(hash((names[-1], json.dumps(each, default=str))))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"these messages can't be read: {error}") from None
+        with self._lock:
             known = next(
                 (n for n in range(len(listed), 0, -1) if names[n] in self._conversations), None
             )
             before = max(0, len(listed) - TAIL) if known is None else known
+            new = [read_message(message) for message in listed[before:]]
             old = names[0] if known is None else names[known]
-            return self._judge(old, names[-1], listed[before:], before)
+            return self._run_safely(lambda: self._judge(old, names[-1], new, before))
 
-        return self._run_safely(judge_new)
+    def follow_safely(self, messages: Iterable[Any], key: str = "") -> GuardAction | None:
+        """`follow` for a guard inside a host, which nothing may break."""
+        if self.enabled:
+            with self.contain_errors():
+                return self.follow(messages, key)
+        return None
+
+    def check_call(
+        self, messages: Any, name: str, arguments: Any, key: str = ""
+    ) -> GuardAction | None:
+        """Whether a call that the model has asked for is to be refused, after these messages."""
+        if not self.enabled:
+            return None
+        with self._lock:
+            self.follow(messages, key)
+            latest = next(reversed(self._conversations.values()), None)
+            if latest is None:
+                return None
+            return self._run_safely(lambda: latest.check_call(name, arguments))
+
+    def allow(self, loop: Loop, steps: int = 20) -> None:
+        """Let a loop go on for a number of repeats; after them, it is nudged again first."""
+        with self._lock:
+            for conversation in filter(None, self._conversations.values()):
+                conversation.guard.allow(loop, steps)
 
     def _judge(
-        self, old: str | int, new: str | int, messages: Iterable[Message], before: int
+        self, old: str | int, new: str | int, messages: Iterable[ChatMessage], before: int
     ) -> GuardAction | None:
         """Find a conversation by its old key, judge its new messages, keep it under the new key."""
         known = self._conversations
@@ -140,10 +189,12 @@ class Watch:
         return found
 
     def _run_safely(self, act: Callable[[], GuardAction | None]) -> GuardAction | None:
-        if self.enabled:
-            with self._lock, self.contain_errors():
+        try:
+            with self._lock:
                 return act()
-        return None
+        except Exception as error:
+            self._log(error)
+            return None
 
     @contextmanager
     def contain_errors(self) -> Iterator[None]:
@@ -151,63 +202,142 @@ class Watch:
         try:
             yield
         except Exception as error:
-            if self._logged:
-                return
-            import logging  # noqa: PLC0415 - slow to import, and seldom needed
+            self._log(error)
 
-            self._logged = True
-            logging.getLogger(__name__).warning(
-                "the loop guard failed (%s: %s); the conversation is no longer watched, and later"
-                " errors are not logged",
-                type(error).__name__, error,
-                exc_info=None if isinstance(error, ChimeraError) else error,
-            )  # fmt: skip
+    def _log(self, error: Exception) -> None:
+        if self._logged:
+            return
+        import logging  # noqa: PLC0415 - slow to import, and seldom needed
+
+        self._logged = True
+        logging.getLogger(__name__).warning(
+            "the loop guard failed (%s: %s); the conversation is no longer watched, and later"
+            " errors are not logged",
+            type(error).__name__, error,
+            exc_info=None if isinstance(error, ChimeraError) else error,
+        )  # fmt: skip
+
+
+def without_refusals(settings: WatchSettings) -> WatchSettings:
+    """Check the settings of a host that can't answer a call in place of its tool."""
+    if settings.get("on_stop") == "refuse":
+        raise InputError("on_stop='refuse' is not possible in this host; use 'end'")
+    return settings
+
+
+class LoopAllowance:
+    """What guards inside hosts have in common: a loop can be allowed to go on."""
+
+    _watch: Watch
+
+    def allow(self, loop: Loop, steps: int = 20) -> None:
+        """Let a loop go on for a number of repeats; after them, it is nudged again first."""
+        self._watch.allow(loop, steps)
 
 
 class _Conversation:
-    """One conversation: its guard, the loops that the model was nudged about, the user's texts."""
+    """One conversation: its guard, and the loop at which it was stopped."""
 
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
-        self._warning: LoopWarning | None = None
-        self._nudged: set[tuple[str, int]] = set()
-        self._stopped: tuple[str, int] | None = None
-        self._user_texts: deque[str] = deque(maxlen=MAX_USER_TEXTS)
+    def __init__(self, guard: Guard, *, refuses: bool) -> None:
+        self.guard = guard
+        self._refuses = refuses
+        self._stopped: Loop | None = None
 
-    def update(self, messages: Iterable[Any]) -> GuardAction | None:
+    def update(self, messages: Iterable[ChatMessage]) -> GuardAction | None:
+        guard = self.guard
         for message in messages:
-            if not isinstance(message, Mapping):
-                what = type(message).__name__
-                raise InputError(f"a message is a {what}, not an object with role and content")
-            ours = str(message.get("content")).startswith(MARK)
-            read = {**message, "role": "system"} if ours else message
-            self._warning = self._guard.update(read).loop
-            if ours and self._warning:
-                self._nudge(self._warning.loop)
-            elif self._is_new_from_user(message):
-                self._nudged.clear()
+            turn, content = message
+            nudge = turn.role in PROMPTING and is_nudge(turn.text)
+            ours = nudge or (turn.role == "assistant" and turn.text.startswith(STOPPED))
+            if ours:
+                unspoken = replace(turn, role="system", speaker="system", spoken=False)
+                guard.update(ChatMessage(unspoken, content))
+            else:
+                guard.update(message)
+            if nudge:
+                guard.mark_nudged()
+            elif turn.role == "user" and turn.spoken and not content.results:
                 self._stopped = None
-                self._guard.forgive()
-        warning = self._warning
+                guard.forgive()
+        warning = guard.warning
         if warning is None or warning.level == "notice":
             return None
-        name = warning.loop.stream, warning.loop.began
-        if name in self._nudged and warning.level == "stop":
-            again, self._stopped = self._stopped == name, name
-            return GuardAction("stop", f"{MARK}stopped. {warning.what}.", warning.loop, again)
-        if name in self._nudged:
+        loop, nudged = warning.loop, guard.was_nudged(warning.loop)
+        if not nudged:
+            guard.mark_nudged()
+            return GuardAction("nudge", sign(warning.advice), loop)
+        if warning.level == "nudge" or (self._refuses and loop.stream == "calls"):
             return None
-        self._nudge(warning.loop)
-        return GuardAction("nudge", MARK + warning.advice, warning.loop)
+        name = identify_loop(loop)
+        again, self._stopped = self._stopped == name, name
+        return GuardAction("stop", f"{STOPPED}{warning.what}.", loop, again)
 
-    def _nudge(self, loop: Loop) -> None:
-        self._nudged.add((loop.stream, loop.began))
-        self._guard.mark_nudged()
+    def check_call(self, name: str, arguments: Any) -> GuardAction | None:
+        warning = self.guard.warning
+        if not self._refuses or warning is None or warning.level != "stop":
+            return None
+        loop = warning.loop
+        if not self.guard.was_nudged(loop) or not self.guard.repeats_call(loop, name, arguments):
+            return None
+        reason = f"this call was not made. {warning.advice}"
+        return GuardAction("refuse", sign(reason, _identify_call(name, arguments)), loop)
 
-    def _is_new_from_user(self, message: Message) -> bool:
-        """Whether the user intervenes with a text not seen before."""
-        text = message.get("content")
-        if message.get("role") != "user" or not isinstance(text, str) or text in self._user_texts:
-            return False
-        self._user_texts.append(text)
-        return True
+
+def sign(text: str, call: str = "") -> str:
+    """Make a message of a guard, with a mark by which it is recognised in a conversation.
+
+    The key of the mark is the environment variable CHIMERA_GUARD_KEY. A refusal is signed for its
+    ``call``, so that it counts as the result of no other.
+    """
+    return f"{MARK}{text} [guard:{_digest(text, call)}]"
+
+
+def find_signed(text: str, call: str = "") -> list[re.Match[str]]:
+    """Find the messages in a text that were signed by a guard."""
+    if "[guard:" not in text:
+        return []
+    return [found for found in SIGNED.finditer(text) if found[2] == _digest(found[1], call)]
+
+
+def is_nudge(text: str) -> bool:
+    """Whether a text is a nudge, and nothing else.
+
+    >>> is_nudge(sign("You go round in circles.")), is_nudge("Loop guard: You go round in circles.")
+    (True, False)
+    """
+    return any(found[0] == text.strip() for found in find_signed(text))
+
+
+def was_refused(call: Call) -> bool:
+    """Whether the result of a call is a refusal of just this call."""
+    name = _identify_call(call.name, call.arguments)
+    return bool(find_signed(call.result or "", name))
+
+
+def _identify_call(name: str, arguments: Any) -> str:
+    return f"{name} {normalize_arguments(arguments)}"
+
+
+def _digest(text: str, call: str) -> str:
+    import hashlib  # noqa: PLC0415 - slow to import, and seldom needed
+
+    # Hosts may wrap lines.
+    signed = " ".join(f"{call}\0{text}".split()).encode(errors="replace")
+    key = hashlib.sha256(os.environ.get(KEY, "").encode(errors="replace")).digest()
+    return hashlib.blake2s(signed, key=key, digest_size=4).hexdigest()
+
+
+def _list_messages(messages: Any) -> Sequence[Any]:
+    """List the messages of a conversation; what is not plain is read as `detect` reads it."""
+    listed = list(messages) if isinstance(messages, list | tuple | Iterator) else messages
+    if isinstance(listed, list) and all(map(_is_plain, listed)):
+        return listed
+    # Imported here: it imports every log format, which is too slow for a guard in a hook.
+    from chimeralab.readers.memory import list_messages  # noqa: PLC0415
+
+    return list_messages(listed)
+
+
+def _is_plain(message: Any) -> bool:
+    """Whether a message has a role and no parts, which Gemini's have."""
+    return type(message) is dict and "role" in message and "parts" not in message

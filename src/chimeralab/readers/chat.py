@@ -386,7 +386,8 @@ def parse_call(fields: Mapping[str, Any]) -> tuple[str | None, Call]:
     inner = function if isinstance(function, dict) else fields
     name = function if isinstance(function, str) else inner.get("name")
     arguments = next((inner[key] for key in ("arguments", "input", "args") if key in inner), None)
-    return first_text(fields, "id", "call_id", "tool_call_id"), Call(str(name or ""), arguments)
+    # An item of the Responses API has both: `id` names the item, and results name the `call_id`.
+    return first_text(fields, "call_id", "id", "tool_call_id"), Call(str(name or ""), arguments)
 
 
 # How smolagents begins a call and its result.

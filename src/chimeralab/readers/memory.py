@@ -70,6 +70,45 @@ def parse_conversation(value: Any, name: str = "conversation") -> Trajectory:
     return replace(found[0], id=name, source=None)
 
 
+def list_messages(value: Any) -> Sequence[Any]:
+    """List the messages of one conversation that goes on: texts, turns, or messages as dicts.
+
+    Messages of a format that has to be read as a whole become turns, up to the first one whose
+    calls wait for their results: a turn that was listed once does not change later.
+    """
+    if isinstance(value, Trajectory):
+        return _settled(value.turns)
+    if is_frame(value):
+        found = list(islice(parse_frame(value), 2))
+        if len(found) != 1:
+            raise InputError("this DataFrame does not have one conversation; pass one at a time")
+        return _settled(found[0].turns)
+    items = _items(value)
+    if any(isinstance(item, Turn) for item in items):
+        return _settled(items)
+    messages = [item if isinstance(item, str) else _fields(item, n) for n, item in enumerate(items)]
+    if all(isinstance(m, str) or is_langchain(m) or _has_role(m) for m in messages):
+        return messages
+    return _settled(parse_conversation(messages).turns)
+
+
+def _has_role(message: Mapping[str, Any]) -> bool:
+    """Whether a message can be read without the others; Gemini's, with parts, can't."""
+    return isinstance(message.get("role"), str) and "parts" not in message
+
+
+def _settled(turns: Sequence[Any]) -> Sequence[Any]:
+    """The turns before the first one whose calls still wait for their results."""
+    for n in range(len(turns) - 1, -1, -1):
+        turn = turns[n]
+        calls = turn.calls if isinstance(turn, Turn) else ()
+        if any(call.result is None for call in calls):
+            return turns[:n]
+        if calls or not isinstance(turn, Turn) or turn.spoken:
+            break
+    return turns
+
+
 def parse_frame(frame: DataFrame) -> Iterator[Trajectory]:
     """Parse the conversations of a DataFrame: a conversation, a turn or a text per row."""
     names = list(map(str, frame.columns))

@@ -4,7 +4,7 @@ import pytest
 
 from chimeralab.core.records import Call, Loop, Turn
 from chimeralab.detection.courtesy import PHRASES
-from chimeralab.detection.loops import LOOPS, Loops, LoopStream
+from chimeralab.detection.loops import LOOPS, MAX_SPEAKERS, Loops, LoopStream
 
 NEWS = (
     "The harbour froze over in the second week of January.",
@@ -203,7 +203,7 @@ def test_the_second_identical_failure_is_a_notice() -> None:
 
 
 @pytest.mark.parametrize(
-    "result", ["ModuleNotFoundError: no module named x", "HTTP 503", "Traceback (most recent call"]
+    "result", ["ModuleNotFoundError: no module named x", "HTTP 404", "Traceback (most recent call"]
 )
 def test_failures_are_known_by_their_first_words(result: str) -> None:
     assert judged(called(result), called(result)).loops[0].level == "notice"
@@ -287,3 +287,24 @@ def test_call_says_which_earlier_messages_made_it() -> None:
     stream = LoopStream()
     call = Turn("", "bot", spoken=False, calls=(Call("ls", None, "a.txt"),))
     assert [stream.update(call) for _ in range(4)] == [[], [1], [1, 2], [2, 3]]
+
+
+def test_number_of_speakers_with_sums_is_bounded() -> None:
+    stream = LoopStream()
+    for speaker in range(3 * MAX_SPEAKERS):
+        for n in range(4):
+            stream.update(Turn("I will look at the same old file again.", f"agent{speaker}"))
+            stream.update(Turn(NEWS[(speaker + n) % len(NEWS)], "host"))
+    assert len(stream._speaker_sums) <= MAX_SPEAKERS
+    assert len(stream.going_on) <= MAX_SPEAKERS + 2
+    silent = [loop for loop in stream.loops if loop.stream == "speaker:agent0"]
+    assert all(loop.ended is not None for loop in silent)
+
+
+def test_loop_of_a_speaker_among_many_is_found() -> None:
+    stream = LoopStream()
+    for n in range(60):
+        stream.update(Turn(f"{NEWS[n % 10]} That was {n} of {n * n + 7}.", f"agent{n}"))
+        if n % 5 == 0:
+            stream.update(Turn("I will look at the same old file again.", "stuck"))
+    assert first_verdict(stream).stream in ("speaker:stuck", "all")

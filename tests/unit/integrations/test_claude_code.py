@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chimeralab.integrations.claude_code import BYTES, ClaudeCodeHook
-from chimeralab.integrations.watch import MARK
+from chimeralab.integrations.watch import MARK, sign
 
 STAMP = {"isSidechain": False, "sessionId": "s", "timestamp": "2026-01-01T12:34:56.000Z"}
 
@@ -121,7 +121,7 @@ def test_polling_and_new_user_messages_are_ignored(answer) -> None:
     polling = [line for n in range(9) for line in (asks(n), gets(n, f"{n}0 % done"))]
     assert answer(polling) == {}
     says = {"type": "user", "message": {"role": "user", "content": "Try the other one."}, **STAMP}
-    stopped = [*steps(1, 2, 3), told(f"{MARK}…"), *steps(4, 5)]
+    stopped = [*steps(1, 2, 3), told(sign("…")), *steps(4, 5)]
     assert "continue" in answer(stopped)
     assert "continue" not in answer([*stopped, says])
 
@@ -136,7 +136,7 @@ def test_side_chains_have_their_own_transcripts(answer, tmp_path: Path) -> None:
 
 
 def test_stop_event_is_ignored_unless_another_hook_is_active(answer) -> None:
-    looping = [*steps(1, 2, 3), told(f"{MARK}…"), *steps(4, 5)]
+    looping = [*steps(1, 2, 3), told(sign("…")), *steps(4, 5)]
     assert answer(looping, "Stop", stop_hook_active=False) == {}
     assert answer(looping, "Stop", stop_hook_active=True)["continue"] is False
     assert answer(steps(1, 2, 3), "Stop", stop_hook_active=True) == {}
@@ -159,8 +159,6 @@ def test_only_the_end_of_a_long_transcript_is_read(answer, tmp_path: Path) -> No
         ("", [], 0),
         ("{", [], 0),
         ("[1]", [], 0),
-        ("{}", [], 0),
-        ('{"transcript_path": "nowhere.jsonl"}', [], 0),
         ('{"transcript_path": "."}', [], 0),
         ("{}", ["--repeats", "Bash"], 1),
         ("{}", ["--bogus", "1"], 1),
@@ -173,6 +171,70 @@ def test_bad_input_never_blocks_claude_code(given: str, options: list[str], code
     assert (ran.returncode, ran.stdout) == (code, "")
     assert "the loop guard failed" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {},
+        {"transcript_path": None},
+        {"transcript_path": "nowhere.jsonl"},
+        {"tool_use_id": "t1", "tool_name": "Bash", "tool_response": "1 failed"},
+    ],
+)
+def test_event_without_a_transcript_is_passed_in_silence(event: dict[str, Any]) -> None:
+    command = [sys.executable, "-m", "chimeralab", "hook", "claude-code"]
+    given = json.dumps({"hook_event_name": "PostToolUse", **event})
+    ran = subprocess.run(command, input=given, text=True, capture_output=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_calls_are_judged_without_a_transcript_by_their_events() -> None:
+    hook, brought = ClaudeCodeHook(), {"stdout": "1 failed", "stderr": ""}
+    event = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "x"}}
+    said = [hook.answer({**event, "tool_use_id": n, "tool_response": brought}) for n in range(5)]
+    assert [list(each) for each in said] == [
+        [],
+        [],
+        ["hookSpecificOutput"],
+        [],
+        ["continue", "stopReason"],
+    ]
+
+
+def test_only_what_a_hook_said_is_a_nudge(answer) -> None:
+    loop = steps(1, 2, 3)
+    page = {"type": "file", "content": sign("…")}
+    for forged in (told(f"{MARK}…"), {"type": "attachment", "attachment": page, **STAMP}):
+        assert "3 times" in nudge(answer([*loop, forged]))
+    assert answer([*loop, told(sign("…"))]) == {}
+
+
+def test_prompt_typed_while_claude_works_re_arms_the_hook(answer) -> None:
+    stopped = [*steps(1, 2, 3), told(sign("…")), *steps(4, 5)]
+    queued = {"type": "queued_command", "prompt": "Go on."}
+    assert answer([*stopped, {"type": "attachment", "attachment": queued, **STAMP}]) == {}
+    notice = {"role": "user", "content": "<task-notification>done</task-notification>"}
+    assert "continue" in answer([*stopped, {"type": "user", "message": notice, **STAMP}])
+
+
+def test_repeated_call_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    lines = [*steps(1, 2, 3), told(sign("…")), *steps(4, 5)]
+
+    def ask(command: str) -> dict[str, Any]:
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        event = {"hook_event_name": "PreToolUse", "transcript_path": str(path)}
+        event |= {"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "t9"}
+        return ClaudeCodeHook(on_stop="refuse").answer(event)
+
+    for n in (6, 7, 8):
+        given = ask("make test")["hookSpecificOutput"]
+        assert given["permissionDecision"] == "deny"
+        assert "5 times" in given["permissionDecisionReason"]
+        reason = f"Error: {given['permissionDecisionReason']}"
+        lines += [asks(n), gets(n, reason, toolUseResult=reason)]
+        assert ask("make lint") == {}
 
 
 ODD_LINES: list[Any] = [

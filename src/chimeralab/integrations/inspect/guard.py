@@ -13,7 +13,7 @@ from inspect_ai.log import transcript
 from inspect_ai.model import ChatMessage, ChatMessageUser
 from inspect_ai.util import LimitExceededError
 
-from chimeralab.detection.guard import PATIENCE_AFTER_NUDGE, Tools
+from chimeralab.detection.guard import TOLD, Tools
 from chimeralab.integrations.watch import SWITCH, Watch
 from chimeralab.readers.evaluations import METADATA_KEY
 
@@ -66,7 +66,7 @@ class LoopGuard(Hooks):
         opening = hash(tuple((each.role, each.text) for each in data.input[:2]))
         nudges = talks.setdefault(opening, [])
         data.input[:] = _with_nudges(data.input, nudges)
-        found = watch.follow(_plain_messages(data.input), data.sample_id)
+        found = watch.follow_safely(_plain_messages(data.input), data.sample_id)
         if found is None:
             return
         transcript().info(
@@ -76,8 +76,8 @@ class LoopGuard(Hooks):
         if found.action == "stop":
             raise LimitExceededError(
                 "custom",
-                value=PATIENCE_AFTER_NUDGE,
-                limit=PATIENCE_AFTER_NUDGE,
+                value=TOLD,
+                limit=TOLD,
                 message=found.message,
             )
         nudge = ChatMessageUser(content=found.message, metadata=NUDGE)
