@@ -97,7 +97,9 @@ def report(name: str, logs: list[Log | None], settings: Loops, *, listed: bool) 
             delays.append(first.noticed - log.spans[0][0])
         if listed and bool(verdicts) != log.stuck:
             what = "MISSED" if log.stuck else "FALSE"
-            loops = [(v.kind, v.stream, v.began, v.noticed, v.ended, v.excerpt[:60]) for v in verdicts]
+            loops = [
+                (v.kind, v.stream, v.began, v.noticed, v.ended, v.excerpt[:60]) for v in verdicts
+            ]
             alarms.append(f"   {what} {log.group} {log.talk.id[-60:]} {kind} {log.spans} {loops}")
     stuck = [v for k, v in kinds.items() if k != "healthy"]
     found_all, total = sum(v[0] for v in stuck), sum(v[1] for v in stuck)

@@ -171,17 +171,17 @@ class StepLog:
             return []
         step, hands_over = self._describe(number, call), bool(_HANDS_OVER.search(call.name))
         found = [
-            *(self._waiting(step) if step.waits else () if hands_over else self._compare(step)),
-            *self._undone(step, call),
-            *self._reread(step),
-            *(self._handed_over(step, call) if hands_over else ()),
+            *(self._find_waiting(step) if step.waits else () if hands_over else self._compare(step)),
+            *self._find_undo(step, call),
+            *self._find_rereading(step),
+            *(self._find_handover(step, call) if hands_over else ()),
         ]
         if step.is_new and not hands_over:
             self._handed.clear()
         self._steps.append(step)
         return sorted(found, key=lambda each: tuple(PATIENCE).index(each.kind))
 
-    def something_said(self) -> None:
+    def record_news(self) -> None:
         """Record that somebody said something new: what was handed over has been worked on."""
         self._handed.clear()
 
@@ -213,13 +213,13 @@ class StepLog:
         )
 
     def _compare(self, step: Step) -> Iterator[Repetition]:
-        yield from self._same_call(step)
+        yield from self._find_same_call(step)
         if step.failed and len(step.error.replace("#", " ").split()) >= MIN_ERROR_WORDS:
-            yield from self._same_failure(step)
+            yield from self._find_same_failure(step)
         if step.asks and not step.failed and not step.changes:
-            yield from self._same_answer(step)
+            yield from self._find_same_answer(step)
 
-    def _same_call(self, step: Step) -> Iterator[Repetition]:
+    def _find_same_call(self, step: Step) -> Iterator[Repetition]:
         """The same call with the same result, or the same failing check after different edits."""
         same, checks = list[int](), list[int]()
         weight, news, changed = 0.0, 0, False
@@ -234,6 +234,8 @@ class StepLog:
                 if (earlier.result, earlier.failed) != (step.result, step.failed):
                     break
                 if step.failed and (changed or checks):
+                    if (checks or [step.number])[-1] - earlier.number > 2 * ROUND:
+                        break  # other work was done in between
                     checks.append(earlier.number)
                 else:
                     fading = 0.5**news if not step.failed else 1.0 if news <= 1 else 0.5
@@ -250,7 +252,7 @@ class StepLog:
         if checks:
             yield Repetition("test-fix", 1 + len(checks), checks[-1], tuple(checks[:2]))
 
-    def _same_failure(self, step: Step) -> Iterator[Repetition]:
+    def _find_same_failure(self, step: Step) -> Iterator[Repetition]:
         """The same error after calls with other arguments; the tool has not worked in between."""
         failures = list[Step]()
         for earlier in reversed(self._steps):
@@ -264,7 +266,7 @@ class StepLog:
             numbers = [each.number for each in failures]
             yield Repetition("failure", 1 + len(numbers), numbers[-1], tuple(numbers[:2]))
 
-    def _same_answer(self, step: Step) -> Iterator[Repetition]:
+    def _find_same_answer(self, step: Step) -> Iterator[Repetition]:
         """The same answer to other questions."""
         answers, news = list[int](), 0
         for earlier in reversed(self._steps):
@@ -276,7 +278,7 @@ class StepLog:
         if answers:
             yield Repetition("no-news", 1 + len(answers), answers[-1], tuple(answers[:2]))
 
-    def _waiting(self, step: Step) -> Iterator[Repetition]:
+    def _find_waiting(self, step: Step) -> Iterator[Repetition]:
         """The same state again, or the same trouble with a server."""
         near = []
         for earlier in reversed(self._steps):
@@ -288,7 +290,7 @@ class StepLog:
         if near:
             yield Repetition("waiting", 1 + len(near), near[-1], tuple(near[:2]))
 
-    def _undone(self, step: Step, call: Call) -> Iterator[Repetition]:
+    def _find_undo(self, step: Step, call: Call) -> Iterator[Repetition]:
         """An edit that restores what an earlier one had changed."""
         edit = read_edit(read_arguments(call.arguments)) if step.changes else None
         if edit is None:
@@ -307,7 +309,7 @@ class StepLog:
             near = tuple(returns[-2:-1])
             yield Repetition("undo", len(returns), returns[0], near, 2)
 
-    def _reread(self, step: Step) -> Iterator[Repetition]:
+    def _find_rereading(self, step: Step) -> Iterator[Repetition]:
         """A set of files or queries that is read again as a whole."""
         if step.changes or step.waits or step.failed or not step.result:
             return
@@ -328,7 +330,7 @@ class StepLog:
             near = (known[2],) if known[2] < step.number else ()
             yield Repetition("reread", times[MIN_REREAD - 1], min(again), near)
 
-    def _handed_over(self, step: Step, call: Call) -> Iterator[Repetition]:
+    def _find_handover(self, step: Step, call: Call) -> Iterator[Repetition]:
         """The same agents that pass work to each other, with nothing done in between."""
         arguments = read_arguments(call.arguments)
         keys = ("to", "agent", "agent_name", "recipient", "target", "assignee", "coworker")

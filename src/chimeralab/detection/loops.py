@@ -35,6 +35,7 @@ CALL_SUM = 2.35  # of the third identical call: what four identical messages add
 # Fitted to the share of stuck conversations: benchmarks/validity/loop_score.py
 HALF_WAY, STEEPNESS = 1.62, 1.3
 COPIED = ("verbatim", "alternating", "cycle", "within-turn")  # kinds that reasoning can loop in
+MAX_COMMAND_WORDS = 3
 MIN_THOUGHT = 8  # words of reasoning that can be part of a loop
 
 
@@ -195,6 +196,17 @@ def is_in_stream(turn: Turn, stream: str) -> bool:
     return has_text(turn) and stream in ("all", f"speaker:{turn.speaker}")
 
 
+def is_command(text: str) -> bool:
+    """Whether a message is a command to the program, or its note, rather than something said.
+
+    >>> is_command("/clear"), is_command("<task-notification> done </task-notification>")
+    (True, True)
+    """
+    text = text.strip()
+    wrapped = text[:1] + text[-1:] in ("<>", "[]")
+    return wrapped or (text.startswith("/") and len(text.split()) <= MAX_COMMAND_WORDS)
+
+
 class LoopStream:
     """Judges one conversation message by message, in time that depends on the window alone.
 
@@ -248,12 +260,12 @@ class LoopStream:
             self._judge_reasoning(turn)
             self._judge_silence(turn, acts=acts)
         self._has_acted |= acts
-        asks = self._has_acted and role_of_turn(turn) == "user"
+        asks = role_of_turn(turn) == "user" and (self._has_acted or is_command(turn.text))
         if message is not None and (acts or asks) and self.settings.version > 1:
             self._skim(message, turn.speaker, may_repeat=acts)
         elif message is not None:
-            own = self.settings.version == 1 or role_of_turn(turn) != "user"
-            self._judge_text(message, turn.speaker, own=own)
+            is_user = self.settings.version > 1 and role_of_turn(turn) == "user"
+            self._judge_text(message, turn.speaker, is_user=is_user)
         elif not turn.spoken and role_of_turn(turn) in RESULT_ROLES:
             self._texts.something_new |= self._calls.add_result(turn.text)
         for call in turn.calls:
@@ -279,8 +291,8 @@ class LoopStream:
         has_class = self.settings.version > 1 and loop.kind in PATIENCE
         return (loop.kind if has_class else loop.level), loop.stream
 
-    def _judge_text(self, message: SpokenMessage, speaker: str | None, *, own: bool) -> None:
-        """Judge a message as prose; `own` is whether its speaker can be in a loop of its own."""
+    def _judge_text(self, message: SpokenMessage, speaker: str | None, *, is_user: bool) -> None:
+        """Judge a message as prose; a user who repeats himself is not an agent in a loop."""
         text = message.text
         found = self._texts.weigh(message, speaker)
         self._text_positions.append(self.position)
@@ -290,14 +302,14 @@ class LoopStream:
             if not self._going_on:  # a loop is never noticed at a quiet message
                 return
         else:
-            self._add(found, speaker, own=own)
+            self._add(found, speaker, is_user=is_user)
         stronger = max(
             self._repeats_sum, self._courtesy_sum, key=lambda each: (each.on, each.value)
         )
         near = (found.courtesy if stronger is self._courtesy_sum else found.repeat).near
         self._follow(stronger, text, near)
         if self.settings.version > 1 and max(found.repeat.strength, found.courtesy.strength) == 0:
-            self._classes.something_said()
+            self._classes.record_news()
         for each in self._speaker_sums.values():
             self._follow(each, text, found.own.near, hidden=stronger.on)
         near = strongest(found.repeat, found.paraphrase).near
@@ -341,20 +353,21 @@ class LoopStream:
             found = Repetition("silence", len(self._silence), 1, (len(self._silence) - 1,))
             self._report(found, [0, *self._silence], "", "all")
 
-    def _add(self, found: TextEvidence, speaker: str | None, *, own: bool) -> None:
+    def _add(self, found: TextEvidence, speaker: str | None, *, is_user: bool) -> None:
         """Add the evidence of a message to the sums."""
         number, any_repeat = self._texts.number, strongest(found.repeat, found.paraphrase)
         if found.repeat.kind == "within-turn":
-            self._repeats_sum.raise_to(number, found.repeat)
+            if not is_user:  # people paste logs
+                self._repeats_sum.raise_to(number, found.repeat)
         else:
             self._repeats_sum.add(number, found.repeat)
         self._courtesy_sum.add(number, found.courtesy)
         self._paraphrase_sum.add(number, any_repeat)
         self._raise_score(None, any_repeat.strength)
-        if speaker is not None and own:
+        if speaker is not None and not is_user:
             self._raise_score(speaker, found.own_strength)
             self._add_own(speaker, found.own)
-        best = strongest(any_repeat, found.own if own else NOTHING, found.courtesy)
+        best = strongest(any_repeat, NOTHING if is_user else found.own, found.courtesy)
         if best.strength > self.settings.drift + ROUNDING:
             self._repeated.update(self._text_positions[n] for n in best.near)
 

@@ -54,6 +54,16 @@ TOOL_USE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 TASK_LIST = "**Agent task list:**"
+# Exports of Cursor fold what its tools did, and list its plan again and again.
+FOLDED = re.compile(r"<details>\s*<summary>([^<\n]*)</summary>(.*?)</details>", re.DOTALL)
+TOOL_SUMMARY = re.compile(
+    r"(?:edit|read|list|search|ran\b|run|mcp|tool|grep|creat|delet|fetch|termin|todo|web|code|find"
+    r"|found|view|wrote|updat|look)\w*",
+    re.I,
+)
+TODO_LIST = re.compile(
+    r"(?:^---\s*\n)*^## Todo List\s*\n(?:[ \t]*(?:- \[.\][^\n]*)?(?:\n|\Z))+", re.M
+)
 THOUGHT = re.compile(
     r"<think><details>\s*<summary>[^<]*</summary>(.*?)</details></think>"
     r"|\A\s*_Thinking:_\n(.*?)(?=\n\*\*Tool: |\Z)",
@@ -148,13 +158,40 @@ def _section_messages(kind: str, title: str, body: str) -> Iterator[ChatMessage]
     elif kind == "assistant" and text.startswith(TASK_LIST):
         tools.append(tool_use("task_list", text.removeprefix(TASK_LIST), ""))
         text = ""
+    text, folded = unfold(text) if kind == "assistant" else (text, ())
     if kind == "user" and text.startswith("```") and len(typed := blocks_of(text)) == 1:
         text = typed[0]
     if thoughts:
         yield make_thought(thoughts)
-    if text:
-        yield annotate(make_message(text, kind), about)
+    if text or folded:
+        turn, content = make_message(Content(text, tools=bool(folded)), kind)
+        yield annotate(ChatMessage(replace(turn, calls=folded), content), about)
     yield from tools
+
+
+def unfold(text: str) -> tuple[str, tuple[Call, ...]]:
+    """Take what tools did out of a message.
+
+    >>> unfold("Look.\\n<details><summary>Read file: a.py</summary>x = 1</details>")
+    ('Look.', (Call(name='Read file', arguments='a.py', result='x = 1', error=None),))
+    """
+    calls = list[Call]()
+
+    def take(found: re.Match[str]) -> str:
+        summary = re.sub(r"[*`]", "", found[1]).strip()
+        if not TOOL_SUMMARY.match(summary):
+            return found[0]
+        name, _, asked = summary.partition(":")
+        name = " ".join(name.split()[:3])
+        calls.append(Call(name, asked.strip() or summary, found[2].strip() or None))
+        return ""
+
+    def take_plan(found: re.Match[str]) -> str:
+        calls.append(Call("task_list", found[0].strip()))
+        return ""
+
+    text = TODO_LIST.sub(take_plan, FOLDED.sub(take, text) if "<details>" in text else text)
+    return text.strip() if calls else text, tuple(calls)
 
 
 def blocks_of(text: str) -> list[str]:

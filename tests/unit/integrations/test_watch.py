@@ -136,7 +136,7 @@ def test_refused_messages_still_end_the_run() -> None:
     assert told == [None, None, None, "nudge", None, "stop"]
 
 
-def test_refusal_is_no_result_of_another_call() -> None:
+def test_refusal_is_not_the_result_of_another_call() -> None:
     watch, messages = Watch(on_stop="refuse"), [message for _ in range(5) for message in step()]
     actions(watch, [step()] * 5)
     copied = watch.check_call(messages, "bash", "pytest").message
