@@ -7,21 +7,23 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from benchmarks.validity.loop_logs import Log, labelled, rated, unlabelled_sessions, zoo
 from benchmarks.validity.loop_zoo.hosts import LABELS
-from benchmarks.validity.winding_head import Grammar
+from benchmarks.validity.winding_sentences import Grammar
 from chimeralab import Trajectory, Turn
 from chimeralab.core.records import RESULT_ROLES, role_of_turn
 from chimeralab.detection.calls import CallLog, has_failed
+from chimeralab.detection.courtesy import is_polite
 from chimeralab.detection.loops import has_text
+from chimeralab.detection.words import tokenize
 
 SELFPLAY = LABELS.with_name("selfplay.csv")
 ATTRACTORS = Path("/work/.mirror/ajobi-uhc+attractor-states/repo")
 DIALOGUES = 300
-ZOO = 400  # healthy talks of each parity
+ZOO = 300  # healthy talks of each parity
 CLOSING = ("thanks", "farewell", "farewell", "assent")
 CLOSING_HOSTS = 60
 
@@ -81,13 +83,10 @@ def selfplay() -> tuple[Case, ...]:
 
 
 @cache
-def _conversations(folder: str) -> Sequence[dict[str, Sequence[dict[str, str]]]]:
-    name = f"HEAD:{folder}/conversations.json"
-    command = ["git", "--git-dir", str(ATTRACTORS), "show", name]
-    found: Sequence[dict[str, Sequence[dict[str, str]]]] = json.loads(
-        subprocess.run(command, check=True, capture_output=True).stdout
-    )
-    return found
+def _conversations(folder: str) -> Sequence[dict[str, Any]]:
+    command = ["git", "--git-dir", str(ATTRACTORS), "show", f"HEAD:{folder}/conversations.json"]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return list(found if isinstance(found, list) else found["conversations"])
 
 
 def read_labelled() -> Iterator[Case]:
@@ -123,13 +122,19 @@ def zoo_talks(count: int = ZOO) -> Iterator[Case]:
 
 
 def closings(hosts: Sequence[Case], lines: int) -> Iterator[Case]:
-    """Healthy talks that end with lines of ordinary courtesy, as one speaker after the other."""
+    """Healthy talks, without a goodbye of their own, that end with lines of ordinary courtesy."""
     rng = random.Random(lines)
     grammar = Grammar(rng, held_out=True)
     for case in rng.sample(list(hosts), min(CLOSING_HOSTS, len(hosts))):
-        turns = tuple(case.log.talk.turns)
+        turns = list(case.log.talk.turns)
+        while turns and (not has_text(turns[-1]) or _is_courteous(turns[-1].text)):
+            turns.pop()
         speakers = [turn.speaker for turn in turns if has_text(turn)][-2:]
         said = [grammar.sentence("empty", rng.choice(CLOSING)) for _ in range(lines)]
-        more = tuple(Turn(text, speakers[n % len(speakers)]) for n, text in enumerate(said))
-        talk = Trajectory(f"{case.log.talk.id} closed", (*turns, *more))
-        yield Case(f"{case.group}, {lines} closing lines", case.log._replace(talk=talk))
+        turns += [Turn(text, speakers[n % len(speakers)]) for n, text in enumerate(said)]
+        talk = Trajectory(f"{case.log.talk.id} closed", tuple(turns))
+        yield Case(f"{lines} closing lines", case.log._replace(talk=talk), half=case.half)
+
+
+def _is_courteous(text: str) -> bool:
+    return is_polite(text, tokenize(text)) or "###" in text  # how tau-bench ends a session
