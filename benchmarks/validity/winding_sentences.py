@@ -1,0 +1,100 @@
+"""Messages that say nothing new, and messages that say something, made from our own patterns.
+
+Every fourth pattern of a category is held out, so that a head is tried on sentences that it has
+not seen in any wording.
+"""
+
+import random
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SENTENCES = Path(__file__).with_suffix(".toml")
+HELD_OUT = 4  # every fourth pattern
+LENGTHS = (1, 1, 1, 2, 2, 3, 4, 6)  # sentences in a message
+OPENED = 0.35  # share of messages with content that open politely
+CLOSED = 0.15  # and that close politely
+ORDINARY = frozenset({"thanks", "farewell", "assent"})
+BLANKED = 0.5  # share of messages without question marks and digits, which must not be a shortcut
+_SLOT = re.compile(r"\{(\w+)\}")
+_SHORTCUTS = re.compile(r"[?\d]")
+
+
+def blank_shortcuts(text: str) -> str:
+    """A text without question marks and digits.
+
+    >>> blank_shortcuts("Is it 7?")
+    'Is it '
+    """
+    return _SHORTCUTS.sub("", text)
+
+
+class Example(NamedTuple):
+    """A message with the category of its first sentence.
+
+    `empty` if it says nothing new; `courtesy` is the share of its sentences that are so ordinary
+    that any talk may end with them.
+    """
+
+    text: str
+    empty: bool
+    category: str
+    courtesy: float
+
+
+class Grammar:
+    """Fills the slots of patterns at random."""
+
+    def __init__(self, rng: random.Random, *, held_out: bool) -> None:
+        self._tables: Mapping[str, Any] = tomllib.loads(SENTENCES.read_text(encoding="utf-8"))
+        self._rng, self._held_out = rng, held_out
+
+    def categories(self, group: str) -> list[str]:
+        return sorted(self._tables[group])
+
+    def sentence(self, group: str, category: str) -> str:
+        return self._fill(self._pick(self._tables[group][category]["patterns"]))
+
+    def opener(self) -> str:
+        return self._fill(self._pick(self._tables["openers"]["patterns"]))
+
+    def _pick(self, patterns: Sequence[str]) -> str:
+        mine = [p for n, p in enumerate(patterns) if (n % HELD_OUT == 1) == self._held_out]
+        return self._rng.choice(mine)
+
+    def _fill(self, pattern: str) -> str:
+        text = _SLOT.sub(lambda slot: self._rng.choice(self._tables["slots"][slot[1]]), pattern)
+        return text[:1].upper() + text[1:] if self._rng.random() < 0.9 else text
+
+
+def make_examples(seed: int, count: int, *, held_out: bool) -> list[Example]:
+    """Messages of every category, of one to six sentences."""
+    rng = random.Random(f"{seed} {held_out}")
+    grammar = Grammar(rng, held_out=held_out)
+    empty, content = grammar.categories("empty"), grammar.categories("content")
+    examples = []
+    for category in empty:
+        others = [each for each in empty if each != "signs"]
+        for _ in range(count):
+            more = [rng.choice([category, *others]) for _ in range(rng.choice(LENGTHS) - 1)]
+            chosen = [category, *more]
+            sentences = [grammar.sentence("empty", each) for each in chosen]
+            courtesy = sum(each in ORDINARY for each in chosen) / len(chosen)
+            examples.append(Example(_join(rng, sentences), True, category, courtesy))
+    for category in content:
+        for _ in range(count * len(empty) // len(content)):
+            more = [rng.choice([category, *content]) for _ in range(rng.choice(LENGTHS) - 1)]
+            sentences = [grammar.sentence("content", each) for each in (category, *more)]
+            if rng.random() < OPENED:
+                sentences.insert(0, grammar.opener())
+            if rng.random() < CLOSED and len(sentences) > 1:
+                sentences.append(grammar.sentence("empty", rng.choice(empty)))
+            examples.append(Example(_join(rng, sentences), False, category, 0.0))
+    return examples
+
+
+def _join(rng: random.Random, sentences: Sequence[str]) -> str:
+    text = rng.choice((" ", " ", " ", "\n\n")).join(sentences)
+    return blank_shortcuts(text) if rng.random() < BLANKED else text
