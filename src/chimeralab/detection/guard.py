@@ -48,7 +48,7 @@ ADVICE = {
     " different arguments",
     "same result": "{what} has given the same result {times} times since {place}, for {others}"
     " different arguments",
-    "tool": "Tool calls have brought nothing new since {place}",
+    "tool": "Tool calls with much the same results have come again and again since {place}",
     "farewell": "Thanks, praise and farewells have been exchanged since {place}",
     "within-turn": "One thing has been said over and over since {place}: {what}",
     "paraphrase": "The same has been said in other words since {place}: {what}",

@@ -163,7 +163,7 @@ def _result_in(event: Event) -> Any:
 def _message(line: Mapping[str, Any]) -> dict[str, Any] | None:
     """Parse the message of a line: one from the API, one of our nudges, or None."""
     if line["type"] == "attachment":
-        return _attached(line.get("attachment"))
+        return _read_attachment(line.get("attachment"))
     said = line.get("message")
     content = said.get("content") if isinstance(said, dict) else None
     if any(line.get(mark) for mark in UNSPOKEN) or not content:
@@ -183,7 +183,7 @@ def _message(line: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"role": line["type"], "content": parts}
 
 
-def _attached(attachment: Any) -> dict[str, Any] | None:
+def _read_attachment(attachment: Any) -> dict[str, Any] | None:
     """Parse an attachment: one of our nudges, what the user typed, or None for any other."""
     fields = attachment if isinstance(attachment, dict) else {}
     if fields.get("type") == NUDGE:

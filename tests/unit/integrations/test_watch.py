@@ -136,7 +136,7 @@ def test_refused_messages_still_end_the_run() -> None:
     assert told == [None, None, None, "nudge", None, "stop"]
 
 
-def test_refusal_is_no_result_of_another_call() -> None:
+def test_refusal_is_not_the_result_of_another_call() -> None:
     watch, messages = Watch(on_stop="refuse"), [message for _ in range(5) for message in step()]
     actions(watch, [step()] * 5)
     copied = watch.check_call(messages, "bash", "pytest").message
@@ -196,7 +196,7 @@ def test_what_can_t_be_read_raises_at_once(message: Any) -> None:
     assert Watch(enabled=False).follow([message]) is None
 
 
-def test_what_is_no_conversation_raises_at_once() -> None:
+def test_what_is_not_a_conversation_raises_at_once() -> None:
     for value in ("text", 3, {"messages": step()}):
         with pytest.raises(InputError):
             Watch().follow(value)
@@ -220,12 +220,16 @@ def turns(n: int) -> list[Turn]:
     return [Turn("", "assistant", "assistant", spoken=False, calls=(Call("bash", "make", "no"),))]
 
 
-@pytest.mark.parametrize("made", [gemini, responses, turns])
-def test_follow_takes_what_detect_takes(made: Any) -> None:
-    opening = {gemini: [{"role": "user", "parts": [{"text": "Fix it."}]}],
-               responses: [{"type": "message", "role": "user", "content": "Fix it."}],
-               turns: [Turn("Fix it.", "user", "user")]}[made]  # fmt: skip
-    watch, messages, told = Watch(), list[Any](opening), list[str | None]()
+@pytest.mark.parametrize(
+    ("made", "opening"),
+    [
+        (gemini, {"role": "user", "parts": [{"text": "Fix it."}]}),
+        (responses, {"type": "message", "role": "user", "content": "Fix it."}),
+        (turns, Turn("Fix it.", "user", "user")),
+    ],
+)
+def test_follow_takes_what_detect_takes(made: Any, opening: Any) -> None:
+    watch, messages, told = Watch(), [opening], list[str | None]()
     for n in range(1, 6):
         for message in made(n):  # also while a call still waits for its result
             messages.append(message)
