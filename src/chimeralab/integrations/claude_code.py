@@ -41,7 +41,6 @@ class ClaudeCodeHook:
     def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         self._times: list[str] = []
         self._ended: deque[tuple[str, Event]] = deque(maxlen=CALLS)
-        self._refuses = settings.get("on_stop") == "refuse"
         self._watch = Watch(place=self._time_of, **settings)
 
     def answer(self, event: Event) -> dict[str, Any]:
@@ -61,11 +60,10 @@ class ClaudeCodeHook:
 
     def _refuse(self, event: Event) -> GuardAction | None:
         found = None
-        if self._refuses:
-            with self._watch.contain_errors():
-                name, given = str(event.get("tool_name")), event.get("tool_input")
-                found = self._watch.check_call(self._messages(event), name, given)
-        return found
+        with self._watch.contain_errors():
+            name, given = str(event.get("tool_name")), event.get("tool_input")
+            found = self._watch.check_call(self._messages(event), name, given)
+        return found  # noqa: RET504 - None after an error
 
     def _messages(self, event: Event) -> Iterator[Message]:
         path, agent = event.get("transcript_path"), event.get("agent_id")

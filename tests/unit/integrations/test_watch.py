@@ -130,6 +130,19 @@ def test_refusal_stops_only_the_repeated_call() -> None:
         Watch(on_stop="kill")  # type: ignore[arg-type]
 
 
+def test_asking_about_a_call_takes_no_nudge_away() -> None:
+    watch, messages, told = Watch(on_stop="refuse"), list[dict](), list[str | None]()
+    for n in range(6):
+        said, result = step(f"read {n}", f"line {n} of the file")
+        messages.append({**said, "content": "Let me look at the same file again."})
+        assert watch.check_call(messages, "bash", f"read {n}") is None
+        found = watch.follow(messages)
+        told.append(found and found.action)
+        messages.append({**result, "content": "no rows"})
+    assert "nudge" in told
+    assert "stop" not in told[: told.index("nudge")]
+
+
 def test_refused_messages_still_end_the_run() -> None:
     said = [[{"role": "assistant", "content": "Let me look at the same file again."}]] * 6
     told = actions(Watch(on_stop="refuse"), said)
