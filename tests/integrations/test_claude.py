@@ -47,9 +47,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "project"
 
 
-def by_command(project: Path, script: Script, command: list[str]) -> str:
+def by_command(project: Path, script: Script, command: list[str], *more: str) -> str:
     settings = project / ".claude" / "settings.json"
-    settings.parent.mkdir()
+    settings.parent.mkdir(exist_ok=True)
     settings.write_text(json.dumps(with_hook({}, shlex.join(command))))
     with scripted_claude(script, project) as address:
         subprocess.run(
@@ -61,6 +61,7 @@ def by_command(project: Path, script: Script, command: list[str]) -> str:
                 "Bash",
                 "--model",
                 "claude-sonnet-4-5",
+                *more,
             ],
             cwd=project,
             env={**os.environ, "ANTHROPIC_BASE_URL": address},
@@ -106,12 +107,35 @@ def test_claude_is_nudged_after_the_third_call_and_stopped_after_the_fifth(run) 
     assert f"{MARK}stopped. You have called “Bash" in transcript
 
 
-@pytest.mark.parametrize("kind", ["polls", "pages"])
-def test_claude_is_left_alone_when_it_polls_or_pages(run, kind: str) -> None:
-    script = Script(kind)
+@pytest.mark.parametrize(("kind", "steps"), [("polls", STEPS), ("pages", 50)])
+def test_claude_is_left_alone_when_it_polls_or_pages(run, kind: str, steps: int) -> None:
+    script = Script(kind, steps)
     transcript = run(script)
-    assert (script.nudged_after, len(script.calls), script.ended) == (None, STEPS, True)
+    assert (script.nudged_after, len(script.calls), script.ended) == (None, steps, True)
     assert MARK not in transcript
+
+
+def test_claude_is_nudged_first_after_every_message_of_the_user(project: Path) -> None:
+    script = Script("repeats", steps=40)
+    for n in range(3):
+        by_command(project, script, HOOK, *["--continue"] * (n > 0))
+    steps = list(script.nudges.values())
+    assert len(steps) == 3
+    assert script.asked - steps[-1] == 2
+
+
+@pytest.mark.parametrize("host", ["command", "sdk"])
+def test_only_the_repeated_call_of_claude_is_refused(project: Path, host: str) -> None:
+    script = Script("repeats")
+    if host == "sdk":
+        transcript = by_sdk(project, script, on_stop="refuse")
+    else:
+        transcript = by_command(project, script, [*HOOK, "--on-stop", "refuse"])
+    assert (script.nudged_after, script.asked, script.ended) == (3, STEPS, True)
+    lines = [json.loads(line) for line in transcript.splitlines()]
+    results = [str(line) for line in lines if "toolUseResult" in line]
+    refused = ["this call was not made. You have called" in result for result in results]
+    assert refused == [False] * 5 + [True] * (STEPS - 5)
 
 
 def test_claude_is_not_stopped_when_it_recovers(run) -> None:

@@ -13,7 +13,8 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from chimeralab import Guard, detect
+from chimeralab import Guard, InputError, detect
+from chimeralab.integrations.watch import Watch
 
 pytestmark = pytest.mark.integrations
 
@@ -51,3 +52,29 @@ def test_a_guard_takes_them_one_by_one() -> None:
     levels = [seen.loop.level for seen in map(guard.update, tool_loop()) if seen.loop]
     assert levels[:2] == ["notice", "notice"]
     assert levels[-1] == "nudge"
+
+
+def test_watch_follows_them_in_a_graph_of_ones_own() -> None:
+    from langgraph.graph import END, START, MessagesState, StateGraph
+
+    watch, told = Watch(), list[str | None]()
+
+    def call(state: MessagesState) -> dict[str, list[object]]:
+        found = watch.follow(state["messages"])
+        told.append(found and found.action)
+        name = f"c{len(told)}"
+        asked = {"name": "bash", "args": {"cmd": "make"}, "id": name}
+        failed = ToolMessage("make: *** no rule", tool_call_id=name, status="error")
+        return {"messages": [AIMessage("", tool_calls=[asked]), failed]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("call", call)
+    graph.add_edge(START, "call")
+    graph.add_conditional_edges("call", lambda _: END if told[-1] == "stop" else "call")
+    graph.compile().invoke({"messages": [HumanMessage("Build it.")]}, {"recursion_limit": 20})
+    assert told == [None, None, None, "nudge", None, "stop"]
+
+
+def test_what_is_not_a_message_raises_in_the_face_of_the_caller() -> None:
+    with pytest.raises(InputError, match="item 2 of the list is an object"):
+        Watch().follow([*tool_loop()[:2], object()])

@@ -38,9 +38,16 @@ class Called(NamedTuple):
     shown: str
 
 
+VARIED = -1  # stands for arguments that are new in each call
+
+
 def call_parts() -> st.SearchStrategy[list[tuple[str, int, int]]]:
-    call = st.tuples(st.sampled_from(["look", "bash"]), st.integers(0, 6), st.integers(0, 6))
-    return st.lists(call, min_size=1, max_size=3)
+    names, arguments = st.sampled_from(["look", "bash"]), st.integers(VARIED, 6)
+    return st.lists(st.tuples(names, arguments, st.integers(0, 6)), min_size=1, max_size=3)
+
+
+def arguments_of(number: int, n: int) -> Any:
+    return {"n": n} if number == VARIED else ARGUMENTS[number]
 
 
 # A step is said or called, and is taken several times in a row.
@@ -53,7 +60,7 @@ def messages_of(step: int | list[tuple[str, int, int]], n: int) -> list[dict[str
     if isinstance(step, int):
         return [{"role": ("assistant", "user")[n % 2], "content": TEXTS[step]}]
     calls = [
-        {"id": f"c{n}_{i}", "function": {"name": name, "arguments": ARGUMENTS[arguments]}}
+        {"id": f"c{n}_{i}", "function": {"name": name, "arguments": arguments_of(arguments, n)}}
         for i, (name, arguments, _) in enumerate(step)
     ]
     results = [
@@ -73,7 +80,7 @@ def as_shown(text: str) -> str:
 def called(step: list[tuple[str, int, int]], n: int, position: int) -> list[Called]:
     listed = []
     for name, at, result in step:
-        arguments = ARGUMENTS[at]
+        arguments = arguments_of(at, n)
         written = arguments if isinstance(arguments, str) else str(arguments or "")
         written = written.replace("'", '"')
         outcome = re.sub(r"\d\d:00:01", "#", RESULTS[result].format(n=n))

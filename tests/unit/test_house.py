@@ -32,8 +32,9 @@ CEILINGS = {
     # the rubric; 600 for cells read in one place and stores that reading leaves alone; 450 for
     # exports that read back, live metrics and statements; 350 for unseen cycles and AC1; 600 for
     # `chimera logs`, nightly runs and what was not read; 400 for databases of sessions and nested
-    # spans; 300 for revisions that servers tell; 200 for steps of a study that verify checks.
-    "lines": 56_900,  # wanted: 47_000
+    # spans; 300 for revisions that servers tell; 200 for steps of a study that verify checks; 550
+    # for guards with true counts, signed nudges, refusals and allowances.
+    "lines": 57_450,  # wanted: 47_000
     "records per 1,000 lines": 5.15,  # wanted: 5
     "one-place functions, %": 12.5,  # wanted: 14
     "single-importer modules": 48,

@@ -50,7 +50,7 @@ ADVICE = {
     " different arguments",
     "same result": "{what} has given the same result {times} times since {place}, for {others}"
     " different arguments",
-    "tool": "Tool calls have brought nothing new since {place}",
+    "tool": "Tool calls with much the same results have come again and again since {place}",
     "waiting": "You have been waiting since {place}: nothing has changed",
     "test-fix": "The same check has failed after every edit since {place}",
     "undo": "One thing has been changed back and forth since {place}",

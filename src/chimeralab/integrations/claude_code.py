@@ -41,7 +41,6 @@ class ClaudeCodeHook:
     def __init__(self, **settings: Unpack[WatchSettings]) -> None:
         self._times: list[str] = []
         self._ended: deque[tuple[str, Event]] = deque(maxlen=CALLS)
-        self._refuses = settings.get("on_stop") == "refuse"
         self._watch = Watch(place=self._time_of, **settings)
 
     def answer(self, event: Event) -> dict[str, Any]:
@@ -61,11 +60,10 @@ class ClaudeCodeHook:
 
     def _refuse(self, event: Event) -> GuardAction | None:
         found = None
-        if self._refuses:
-            with self._watch.contain_errors():
-                name, given = str(event.get("tool_name")), event.get("tool_input")
-                found = self._watch.check_call(self._messages(event), name, given)
-        return found
+        with self._watch.contain_errors():
+            name, given = str(event.get("tool_name")), event.get("tool_input")
+            found = self._watch.check_call(self._messages(event), name, given)
+        return found  # noqa: RET504 - None after an error
 
     def _messages(self, event: Event) -> Iterator[Message]:
         path, agent = event.get("transcript_path"), event.get("agent_id")
@@ -163,7 +161,7 @@ def _result_in(event: Event) -> Any:
 def _message(line: Mapping[str, Any]) -> dict[str, Any] | None:
     """Parse the message of a line: one from the API, one of our nudges, or None."""
     if line["type"] == "attachment":
-        return _attached(line.get("attachment"))
+        return _read_attachment(line.get("attachment"))
     said = line.get("message")
     content = said.get("content") if isinstance(said, dict) else None
     if any(line.get(mark) for mark in UNSPOKEN) or not content:
@@ -183,7 +181,7 @@ def _message(line: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"role": line["type"], "content": parts}
 
 
-def _attached(attachment: Any) -> dict[str, Any] | None:
+def _read_attachment(attachment: Any) -> dict[str, Any] | None:
     """Parse an attachment: one of our nudges, what the user typed, or None for any other."""
     fields = attachment if isinstance(attachment, dict) else {}
     if fields.get("type") == NUDGE:

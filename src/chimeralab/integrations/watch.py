@@ -36,6 +36,7 @@ TAIL = 200  # messages judged of a conversation seen for the first time; windows
 MAX_CONVERSATIONS = 256
 
 Message = Mapping[str, Any]
+_Decide = Callable[["_Conversation"], "GuardAction | None"]
 OnStop = Literal["end", "refuse"]
 
 
@@ -101,7 +102,7 @@ class Watch:
     ) -> None:
         if on_stop not in ("end", "refuse"):
             raise InputError(f"on_stop is {on_stop!r}; expected 'end' or 'refuse'")
-        self._enabled, self._logged = enabled, False
+        self._enabled, self._refuses, self._logged = enabled, on_stop == "refuse", False
         self._lock = RLock()
         self._conversations: OrderedDict[str | int, _Conversation | None] = OrderedDict()
 
@@ -109,7 +110,7 @@ class Watch:
             guard = Guard(vectors=False, loops=loops, tools=tools)
             guard.place = lambda position: place(before + position)
             guard.was_refused = was_refused
-            return _Conversation(guard, refuses=on_stop == "refuse")
+            return _Conversation(guard, refuses=self._refuses)
 
         self._start = start
         start()  # reject bad settings now, not in the middle of a conversation
@@ -122,8 +123,8 @@ class Watch:
         """Judge the next message of a conversation."""
         if not self.enabled:
             return None
-        read = read_message(message)
-        return self._run_safely(lambda: self._judge(key, key, [read], before=0))
+        read, start = read_message(message), self._start
+        return self._judge((key, key), [read], start, _Conversation.decide)
 
     def follow(self, messages: Any, key: str = "") -> GuardAction | None:
         """Judge the new messages of a conversation, given as a whole, as `detect` takes it.
@@ -131,8 +132,9 @@ class Watch:
         Conversations are identified by their beginning, so a changed beginning, as after a summary,
         is a new conversation; ``key`` separates identical ones.
         """
-        if not self.enabled:
-            return None
+        return self._follow(messages, key, _Conversation.decide) if self.enabled else None
+
+    def _follow(self, messages: Any, key: str, decide: _Decide) -> GuardAction | None:
         listed = _list_messages(messages)
         names = [hash(key)]
         try:
@@ -147,7 +149,7 @@ class Watch:
             before = max(0, len(listed) - TAIL) if known is None else known
             new = [read_message(message) for message in listed[before:]]
             old = names[0] if known is None else names[known]
-            return self._run_safely(lambda: self._judge(old, names[-1], new, before))
+            return self._judge((old, names[-1]), new, lambda: self._start(before), decide)
 
     def follow_safely(self, messages: Iterable[Any], key: str = "") -> GuardAction | None:
         """`follow` for a guard inside a host, which nothing may break."""
@@ -160,14 +162,9 @@ class Watch:
         self, messages: Any, name: str, arguments: Any, key: str = ""
     ) -> GuardAction | None:
         """Whether a call that the model has asked for is to be refused, after these messages."""
-        if not self.enabled:
+        if not (self.enabled and self._refuses):
             return None
-        with self._lock:
-            self.follow(messages, key)
-            latest = next(reversed(self._conversations.values()), None)
-            if latest is None:
-                return None
-            return self._run_safely(lambda: latest.check_call(name, arguments))
+        return self._follow(messages, key, lambda talk: talk.check_call(name, arguments))
 
     def allow(self, loop: Loop, steps: int = 20) -> None:
         """Let a loop go on for a number of repeats; after them, it is nudged again first."""
@@ -176,22 +173,26 @@ class Watch:
                 conversation.guard.allow(loop, steps)
 
     def _judge(
-        self, old: str | int, new: str | int, messages: Iterable[ChatMessage], before: int
+        self,
+        keys: tuple[str | int, str | int],
+        messages: Iterable[ChatMessage],
+        start: Callable[[], "_Conversation"],
+        decide: _Decide,
     ) -> GuardAction | None:
         """Find a conversation by its old key, judge its new messages, keep it under the new key."""
-        known = self._conversations
-        conversation = known.pop(old) if old in known else self._start(before)
-        known[new] = None  # stays unwatched if the update fails
-        while len(known) > MAX_CONVERSATIONS:
-            known.popitem(last=False)
-        found = conversation.update(messages) if conversation else None
-        known[new] = conversation
-        return found
-
-    def _run_safely(self, act: Callable[[], GuardAction | None]) -> GuardAction | None:
+        (old, new), known = keys, self._conversations
         try:
             with self._lock:
-                return act()
+                conversation = known.pop(old) if old in known else start()
+                known[new] = None  # stays unwatched if the update fails
+                while len(known) > MAX_CONVERSATIONS:
+                    known.popitem(last=False)
+                found = None
+                if conversation:
+                    conversation.take(messages)
+                    found = decide(conversation)
+                known[new] = conversation
+                return found
         except Exception as error:
             self._log(error)
             return None
@@ -243,7 +244,8 @@ class _Conversation:
         self._refuses = refuses
         self._stopped: Loop | None = None
 
-    def update(self, messages: Iterable[ChatMessage]) -> GuardAction | None:
+    def take(self, messages: Iterable[ChatMessage]) -> None:
+        """Take in new messages: our nudges, the user's, and all others."""
         guard = self.guard
         for message in messages:
             turn, content = message
@@ -259,7 +261,10 @@ class _Conversation:
             elif turn.role == "user" and turn.spoken and not content.results:
                 self._stopped = None
                 guard.forgive()
-        warning = guard.warning
+
+    def decide(self) -> GuardAction | None:
+        """Nudge or stop, if it is time; a nudge counts as given."""
+        guard, warning = self.guard, self.guard.warning
         if warning is None or warning.level == "notice":
             return None
         loop, nudged = warning.loop, guard.was_nudged(warning.loop)
@@ -273,8 +278,9 @@ class _Conversation:
         return GuardAction("stop", f"{STOPPED}{warning.what}.", loop, again)
 
     def check_call(self, name: str, arguments: Any) -> GuardAction | None:
+        """Refuse a call that repeats a loop which would be stopped."""
         warning = self.guard.warning
-        if not self._refuses or warning is None or warning.level != "stop":
+        if warning is None or warning.level != "stop":
             return None
         loop = warning.loop
         if not self.guard.was_nudged(loop) or not self.guard.repeats_call(loop, name, arguments):

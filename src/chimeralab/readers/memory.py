@@ -77,19 +77,19 @@ def list_messages(value: Any) -> Sequence[Any]:
     calls wait for their results: a turn that was listed once does not change later.
     """
     if isinstance(value, Trajectory):
-        return _settled(value.turns)
+        return _cut_unsettled(value.turns)
     if is_frame(value):
         found = list(islice(parse_frame(value), 2))
         if len(found) != 1:
             raise InputError("this DataFrame does not have one conversation; pass one at a time")
-        return _settled(found[0].turns)
+        return _cut_unsettled(found[0].turns)
     items = _items(value)
     if any(isinstance(item, Turn) for item in items):
-        return _settled(items)
+        return _cut_unsettled(items)
     messages = [item if isinstance(item, str) else _fields(item, n) for n, item in enumerate(items)]
     if all(isinstance(m, str) or is_langchain(m) or _has_role(m) for m in messages):
         return messages
-    return _settled(parse_conversation(messages).turns)
+    return _cut_unsettled(parse_conversation(messages).turns)
 
 
 def _has_role(message: Mapping[str, Any]) -> bool:
@@ -97,7 +97,7 @@ def _has_role(message: Mapping[str, Any]) -> bool:
     return isinstance(message.get("role"), str) and "parts" not in message
 
 
-def _settled(turns: Sequence[Any]) -> Sequence[Any]:
+def _cut_unsettled(turns: Sequence[Any]) -> Sequence[Any]:
     """The turns before the first one whose calls still wait for their results."""
     for n in range(len(turns) - 1, -1, -1):
         turn = turns[n]

@@ -224,7 +224,7 @@ def test_repeated_call_is_refused_before_it_is_made(tmp_path: Path) -> None:
 
     def ask(command: str) -> dict[str, Any]:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        event = {"hook_event_name": "PreToolUse", "transcript_path": str(path)}
+        event: dict[str, Any] = {"hook_event_name": "PreToolUse", "transcript_path": str(path)}
         event |= {"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "t9"}
         return ClaudeCodeHook(on_stop="refuse").answer(event)
 

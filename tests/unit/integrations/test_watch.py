@@ -130,6 +130,19 @@ def test_refusal_stops_only_the_repeated_call() -> None:
         Watch(on_stop="kill")  # type: ignore[arg-type]
 
 
+def test_asking_about_a_call_takes_no_nudge_away() -> None:
+    watch, messages, told = Watch(on_stop="refuse"), list[dict](), list[str | None]()
+    for n in range(6):
+        said, result = step(f"read {n}", f"line {n} of the file")
+        messages.append({**said, "content": "Let me look at the same file again."})
+        assert watch.check_call(messages, "bash", f"read {n}") is None
+        found = watch.follow(messages)
+        told.append(found and found.action)
+        messages.append({**result, "content": "no rows"})
+    assert "nudge" in told
+    assert "stop" not in told[: told.index("nudge")]
+
+
 def test_refused_messages_still_end_the_run() -> None:
     said = [[{"role": "assistant", "content": "Let me look at the same file again."}]] * 6
     told = actions(Watch(on_stop="refuse"), said)
@@ -196,7 +209,7 @@ def test_what_can_t_be_read_raises_at_once(message: Any) -> None:
     assert Watch(enabled=False).follow([message]) is None
 
 
-def test_what_is_no_conversation_raises_at_once() -> None:
+def test_what_is_not_a_conversation_raises_at_once() -> None:
     for value in ("text", 3, {"messages": step()}):
         with pytest.raises(InputError):
             Watch().follow(value)
@@ -220,12 +233,16 @@ def turns(n: int) -> list[Turn]:
     return [Turn("", "assistant", "assistant", spoken=False, calls=(Call("bash", "make", "no"),))]
 
 
-@pytest.mark.parametrize("made", [gemini, responses, turns])
-def test_follow_takes_what_detect_takes(made: Any) -> None:
-    opening = {gemini: [{"role": "user", "parts": [{"text": "Fix it."}]}],
-               responses: [{"type": "message", "role": "user", "content": "Fix it."}],
-               turns: [Turn("Fix it.", "user", "user")]}[made]  # fmt: skip
-    watch, messages, told = Watch(), list[Any](opening), list[str | None]()
+@pytest.mark.parametrize(
+    ("made", "opening"),
+    [
+        (gemini, {"role": "user", "parts": [{"text": "Fix it."}]}),
+        (responses, {"type": "message", "role": "user", "content": "Fix it."}),
+        (turns, Turn("Fix it.", "user", "user")),
+    ],
+)
+def test_follow_takes_what_detect_takes(made: Any, opening: Any) -> None:
+    watch, messages, told = Watch(), [opening], list[str | None]()
     for n in range(1, 6):
         for message in made(n):  # also while a call still waits for its result
             messages.append(message)
