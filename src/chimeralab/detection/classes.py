@@ -171,7 +171,13 @@ class StepLog:
             return []
         step, hands_over = self._describe(number, call), bool(_HANDS_OVER.search(call.name))
         found = [
-            *(self._find_waiting(step) if step.waits else () if hands_over else self._compare(step)),
+            *(
+                self._find_waiting(step)
+                if step.waits
+                else ()
+                if hands_over
+                else self._compare(step)
+            ),
             *self._find_undo(step, call),
             *self._find_rereading(step),
             *(self._find_handover(step, call) if hands_over else ()),

@@ -26,6 +26,7 @@ from chimeralab.detection.evidence import TextMemory
 from chimeralab.detection.locked import LOCKED, LockedRule, LockedStream
 from chimeralab.detection.loops import EXCERPT, LOOPS, Cusum, LoopingTurnsStream, Loops, LoopStream
 from chimeralab.detection.seam import Detector, Observation, Signal
+from chimeralab.detection.winding import WindingDown, WindingSettings, WindingSum
 from chimeralab.detection.words import MessageWords, SpokenMessage, is_blank
 from chimeralab.readers.chat import ChatMessage, Result, parse_message
 from chimeralab.readers.seam import Unreadable
@@ -58,6 +59,7 @@ ADVICE = {
     "handover": "The same request has been handed round since {place}",
     "silence": "Nothing has been said since {place}",
     "farewell": "Thanks, praise and farewells have been exchanged since {place}",
+    "ending": "Nothing new has been said since {place}",
     "within-turn": "One thing has been said over and over since {place}: {what}",
     "paraphrase": "The same has been said in other words since {place}: {what}",
     "template": "One template has come back again and again since {place}: {what}",
@@ -66,6 +68,7 @@ ADVICE = {
     "verbatim": "The same message has come again and again since {place}: {what}",
 }
 WAY_OUT = {
+    "ending": "End the conversation, or say something new.",
     "farewell": "End the conversation, or say something new.",
     "failure": "Other arguments did not help: look at the error from another side.",
     "no-news": "Stop searching for this, and say what is missing.",
@@ -190,15 +193,16 @@ class Guard:
             for _, call, called_at in self._waiting:
                 self._judge_call(call, called_at)
             self._waiting = []
-        self._loops.update(replace(turn, calls=()), acts=bool(turn.calls))
+        signal = NO_SIGNAL
+        if self._collapse:
+            signal = self._collapse.update(turn) if turn.spoken else self._collapse.last
+        vector = self._collapse.vector if self._collapse and turn.spoken else None
+        self._loops.update(replace(turn, calls=()), acts=bool(turn.calls), vector=vector)
         position = self._loops.position
         for call in turn.calls:
             if call.result is not None:
                 self._judge_call(call, position)
         self._waiting += [(name, c, position) for name, c in content.calls if c.result is None]
-        signal = NO_SIGNAL
-        if self._collapse:
-            signal = self._collapse.update(turn) if turn.spoken else self._collapse.last
         warning = self.warning
         if warning and warning.level != "notice":
             self._warned.setdefault(identify_loop(warning.loop), warning.more)
@@ -401,6 +405,7 @@ class _Collapse:
         needs = detector.needs
         self._skip_blank = needs.skip_blank
         self.stream, self.last = detector.start(), Signal(0)
+        self.vector: Any = None  # of the last turn
         self.texts: deque[str] = deque(maxlen=needs.lags + 1)
         self._similarities: Callable[[list[str]], tuple[float, ...]] = lambda texts: ()
         if not needs.lags:
@@ -413,14 +418,16 @@ class _Collapse:
         band = GuardBand(opened, needs.cutoffs)
 
         def similarities(texts: list[str]) -> tuple[float, ...]:
-            table = lag_similarities(opened.encode(texts).vectors, needs.lags)
+            vectors = opened.encode(texts).vectors
+            self.vector = vectors[-1]
+            table = lag_similarities(vectors, needs.lags)
             band.recompute(texts, table)
             return tuple(table[-1].tolist())
 
         self._similarities = similarities
 
     def update(self, turn: Turn) -> Signal:
-        blank = is_blank(turn.text)
+        blank, self.vector = is_blank(turn.text), None
         if blank and self._skip_blank:
             return self.last._replace(collapsed=False, repeats=None)
         self.texts.append(turn.text)
@@ -464,7 +471,10 @@ def _tool_rules(tools: Tools) -> dict[str, int | None]:
 
 
 # A state is loaded from JSON, so only these classes can be instantiated.
-_ROWS = {cls.__name__: cls for cls in (Call, Loop, CallRecord, Step, Signal, LockedRule, Loops)}
+_ROWS = {
+    cls.__name__: cls
+    for cls in (Call, Loop, CallRecord, Step, Signal, LockedRule, Loops, WindingSettings)
+}
 _OBJECTS = {
     cls.__name__: cls
     for cls in (
@@ -477,6 +487,8 @@ _OBJECTS = {
         SpokenMessage,
         StepLog,
         TextMemory,
+        WindingDown,
+        WindingSum,
     )
 }
 _LISTS: dict[str, Any] = {cls.__name__: cls for cls in (tuple, list, set, frozenset, MessageWords)}

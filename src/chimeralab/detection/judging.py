@@ -111,6 +111,7 @@ class Judge:
             messages = screen.screen(texts) if screen else iter(())
             for talk, positions, judged, vectors, truncated in batch:
                 fields = talk.metadata.items()
+                known = dict(zip(positions, vectors, strict=False)) if self.encoder else {}
                 detection = Detection(
                     id=talk.id,
                     source=talk.source,
@@ -121,7 +122,7 @@ class Judge:
                     metadata={k: v for k, v in fields if isinstance(v, str | int | float | bool)},
                     **used,
                     **self._judge_collapse(talk, positions, vectors, int(truncated.sum())),
-                    **(find_loops(talk.turns, messages, self.loops) if self.loops else {}),
+                    **(find_loops(talk.turns, messages, self.loops, known) if self.loops else {}),
                 )
                 yield talk, detection
 

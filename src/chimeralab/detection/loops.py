@@ -24,6 +24,7 @@ from chimeralab.detection.evidence import (
 )
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.seam import Detector, Needs, Observation, Signal
+from chimeralab.detection.winding import WindingDown
 from chimeralab.detection.words import SpokenMessage
 
 EXCERPT = 80
@@ -35,6 +36,7 @@ CALL_SUM = 2.35  # of the third identical call: what four identical messages add
 # Fitted to the share of stuck conversations: benchmarks/validity/loop_score.py
 HALF_WAY, STEEPNESS = 1.62, 1.3
 COPIED = ("verbatim", "alternating", "cycle", "within-turn")  # kinds that reasoning can loop in
+ENDING = ("ending", "all")  # the kind and the stream of a talk that winds down
 MAX_COMMAND_WORDS = 3
 MIN_THOUGHT = 8  # words of reasoning that can be part of a loop
 
@@ -237,20 +239,27 @@ class LoopStream:
         self._classes, self._parallel = StepLog(), (0, set[str]())
         self._last_steps: dict[str, int] = {}
         self._silence: list[int] = []
-        self._has_acted = False
+        self._has_acted = self._has_vectors = False
+        self._winding, self._winding_positions = WindingDown(), [0]
         self._thoughts, self._thought_positions = TextMemory(settings), [0]
         self._thought_sum = Cusum(settings, "verdict", "reasoning")
 
-    def update(self, turn: Turn, *, acts: bool | None = None) -> list[int]:
+    def update(self, turn: Turn, *, acts: bool | None = None, vector: Any = None) -> list[int]:
         """Take in the next message; return the positions of earlier ones that it repeats.
 
-        `acts` is whether it calls tools, if their results are not known yet.
+        `acts` is whether it calls tools, if their results are not known yet; `vector` is that of
+        its text, if there is one.
         """
         message = SpokenMessage(turn.text) if has_text(turn) else None
-        return sorted(self.update_words(turn, message, acts=acts))
+        return sorted(self.update_words(turn, message, acts=acts, vector=vector))
 
     def update_words(
-        self, turn: Turn, message: SpokenMessage | None, *, acts: bool | None = None
+        self,
+        turn: Turn,
+        message: SpokenMessage | None,
+        *,
+        acts: bool | None = None,
+        vector: Any = None,
     ) -> set[int]:
         """Like `update`, with the words of the turn; None if it has no text."""
         self.position += 1
@@ -265,6 +274,8 @@ class LoopStream:
             self._skim(message, turn.speaker, may_repeat=acts)
         elif message is not None:
             is_user = self.settings.version > 1 and role_of_turn(turn) == "user"
+            if self.settings.version > 1 and vector is not None:
+                self._judge_ending(message, None if is_user else vector)
             self._judge_text(message, turn.speaker, is_user=is_user)
         elif not turn.spoken and role_of_turn(turn) in RESULT_ROLES:
             self._texts.something_new |= self._calls.add_result(turn.text)
@@ -288,6 +299,8 @@ class LoopStream:
 
     def _key(self, loop: Loop) -> tuple[str, str]:
         """What a loop that goes on is found by."""
+        if loop.kind == ENDING[0]:
+            return ENDING
         has_class = self.settings.version > 1 and loop.kind in PATIENCE
         return (loop.kind if has_class else loop.level), loop.stream
 
@@ -343,6 +356,45 @@ class LoopStream:
             self._repeated.update(self._thought_positions[n] for n in found.near)
         self._follow(self._thought_sum, turn.reasoning, found.near)
 
+    def _judge_ending(self, message: SpokenMessage, vector: Any) -> None:
+        """A talk that winds down without ending; where vectors tell, courtesy alone does not."""
+        winding, self._has_vectors = self._winding, vector is not None
+        news = self._texts.something_new
+        evidence = winding.update(message.masked_words, message.text, vector, news)
+        self._winding_positions.append(self.position)
+        index, level = self._going_on.get(ENDING), winding.level
+        if index is None:
+            if level and not self._repeats_sum.on:
+                began = self._winding_positions[winding.began]
+                self._going_on[ENDING], self._repeats[ENDING] = len(self.loops), 0
+                kind, stream = ENDING
+                self.loops.append(
+                    self._make_loop(
+                        message.text, (), level=level, kind=kind, stream=stream, began=began
+                    )
+                )
+        elif not level:
+            del self._going_on[ENDING]
+            self.loops[index] = replace(self.loops[index], ended=self._winding_positions[-2])
+        else:
+            loop = self.loops[index]
+            self._repeats[ENDING] += evidence > winding.settings.drift
+            if loop.level == "notice" and level == "verdict":
+                self._repeats[ENDING] = 0
+                loop = replace(loop, level=level, noticed=self.position)
+            self.loops[index] = replace(loop, score=self.score)
+        if level == "verdict":
+            self.score = max(self.score, loop_score(CALL_SUM))
+
+    def _make_loop(self, text: str, near: Sequence[int], **fields: Any) -> Loop:
+        """A loop that is noticed at this message, with its text."""
+        excerpt = " ".join(text.split())
+        return Loop(
+            **{"noticed": self.position, "ended": None, "period": 1, "score": self.score} | fields,
+            repeats=tuple(sorted(set(near))),
+            excerpt=excerpt if len(excerpt) <= EXCERPT else excerpt[: EXCERPT - 1] + "…",
+        )
+
     def _judge_silence(self, turn: Turn, *, acts: bool) -> None:
         """Messages without a word, one after the other, are a loop, too."""
         if acts or has_text(turn) or turn.reasoning:
@@ -361,7 +413,7 @@ class LoopStream:
                 self._repeats_sum.raise_to(number, found.repeat)
         else:
             self._repeats_sum.add(number, found.repeat)
-        self._courtesy_sum.add(number, found.courtesy)
+        self._courtesy_sum.add(number, NOTHING if self._has_vectors else found.courtesy)
         self._paraphrase_sum.add(number, any_repeat)
         self._raise_score(None, any_repeat.strength)
         if speaker is not None and not is_user:
@@ -471,19 +523,16 @@ class LoopStream:
         if is_loop:
             self._end_weaker(found.kind, stream)
         self._going_on[found.kind, stream], self._repeats[found.kind, stream] = len(self.loops), 0
-        excerpt = " ".join(text.split())
         self.loops.append(
-            Loop(
+            self._make_loop(
+                text,
+                [positions[n] for n in found.near],
                 level=level,
                 kind=found.kind,
                 stream=stream,
                 began=positions[found.first],
                 noticed=positions[-1],
-                ended=None,
                 period=found.period,
-                repeats=tuple(sorted({positions[n] for n in found.near})),
-                excerpt=excerpt if len(excerpt) <= EXCERPT else excerpt[: EXCERPT - 1] + "…",
-                score=self.score,
             )
         )
 
@@ -537,31 +586,35 @@ class LoopStream:
             began = sums.began
             if sums.kind == "paraphrase":
                 began = self._texts.extend_back(began)
-            excerpt = " ".join(text.split())
             self._going_on[key], self._repeats[key] = len(self.loops), 0
             self.loops.append(
-                Loop(
+                self._make_loop(
+                    text,
+                    [positions[n] for n in near],
                     level=sums.level,
                     kind=sums.kind,
                     stream=sums.stream,
                     began=positions[began],
                     noticed=positions[-1],
-                    ended=None,
                     period=sums.period,
-                    repeats=tuple(sorted(positions[n] for n in near)),
-                    excerpt=excerpt if len(excerpt) <= EXCERPT else excerpt[: EXCERPT - 1] + "…",
-                    score=self.score,
                 )
             )
 
 
 def find_loops(
-    turns: Sequence[Turn], messages: Iterator[SpokenMessage], settings: Loops
+    turns: Sequence[Turn],
+    messages: Iterator[SpokenMessage],
+    settings: Loops,
+    vectors: Mapping[int, Any],
 ) -> dict[str, Any]:
-    """Judge a conversation for loops; return the fields of its verdict about them."""
+    """Judge a conversation for loops; return the fields of its verdict about them.
+
+    `vectors` are those of messages by position, as far as there are any.
+    """
     stream, repeats = LoopStream(settings), dict[int, set[int]]()
     for position, turn in enumerate(turns, start=1):
-        if earlier := stream.update_words(turn, next(messages) if has_text(turn) else None):
+        message = next(messages) if has_text(turn) else None
+        if earlier := stream.update_words(turn, message, vector=vectors.get(position)):
             repeats[position] = earlier
     return {
         "steps": stream.steps,

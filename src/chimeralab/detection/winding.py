@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WEIGHTS = Path(__file__).with_name("winding.json")
+DIMENSIONS = 384  # of MiniLM; the heads know no other encoder
 MAX_VECTOR_WORDS = 150  # in a longer message the head is not consulted
 MAX_WORDS = 1_500  # of a message, whose stems are counted
 PRUNED_EVERY = 256  # messages after which old stems are forgotten
@@ -139,7 +140,7 @@ class WindingDown:
             "dry": count_halvings(new, self._new_stems),
             "wordless": float(wordless),
         }
-        if vector is not None and size <= MAX_VECTOR_WORDS:
+        if vector is not None and len(vector) == DIMENSIONS and size <= MAX_VECTOR_WORDS:
             features |= {"empty": MAX_LOGIT, "courtesy": 0.0} if wordless else apply_heads(vector)
         self._lengths.append(size)
         self._new_stems.append(new)
