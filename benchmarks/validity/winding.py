@@ -132,7 +132,10 @@ def report_words(outcomes: Sequence[Outcome]) -> None:
     verdicts = sum(each.verdict is not None for each in outcomes)
     noticed = sum(each.notice is not None for each in endings)
     false = sum(each.notice is not None for each in healthy)
-    print(f"\nwithout vectors: {verdicts} verdicts, {noticed} of {len(endings)} endings noticed", end="")
+    print(
+        f"\nwithout vectors: {verdicts} verdicts, {noticed} of {len(endings)} endings noticed",
+        end="",
+    )
     print(f", notices in {false} of {len(healthy)} healthy talks")
 
 
