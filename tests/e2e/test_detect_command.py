@@ -114,7 +114,7 @@ def test_table_shows_the_spans(chimera: Chimera, tmp_path: Path) -> None:
     assert "5–8" in ran.out
     assert "1 of 2 conversations collapsed (50.0 %; 95 % interval 9–91 %)" in ran.out
     assert "1 too short for a collapse verdict" in ran.out
-    assert "detectors: loops-1, locked (default settings)" in ran.err
+    assert "detectors: loops-2, locked (default settings)" in ran.err
 
 
 def test_groups_are_summarised(chimera: Chimera, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_58_identical_calls_are_a_loop(chimera: Chimera, tmp_path: Path) -> None
     assert loop["repeats"] == [2, 4]
     assert "bash" in loop["excerpt"]
     assert row["loop_score"] > 0.5
-    assert row["loop_detector"]["operating_point"] == "loops-1"
+    assert row["loop_detector"]["operating_point"] == "loops-2"
     assert chimera("detect", "--fail-on", "loop", log).code == 1
     ran = chimera("detect", "--fail-on", "collapse", log)
     assert (ran.code, "no conversation could be judged for collapse" in ran.err) == (1, True)

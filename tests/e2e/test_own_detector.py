@@ -104,7 +104,7 @@ def test_subclass_of_the_locked_detector_is_reported_under_its_own_name(
     said = after_all_steps(chimera, study)
     assert said["name"] == '["Never"]'
     assert said["point"] == '["default"]'
-    assert "detectors: loops-1, Never (default settings)" in said["terminal"]
+    assert "detectors: loops-2, Never (default settings)" in said["terminal"]
     assert "Never, default operating point (mine:Never)" in said["report"]
     judged = "Collapse was judged by Never (mine:Never, a detector of our own)"
     assert f"{judged}: Nothing is ever collapsed." in said["report"]

@@ -73,7 +73,7 @@ def test_declared_loop_detector_goes_through_all_steps_without_weights(
     assert "MiniLM" not in report
     rows = {row["id"]: row for row in chimera("detect", study, "--json").rows}
     found = rows["looping/p1/1"]
-    assert found["detector"]["operating_point"] == "loops-1"
+    assert found["detector"]["operating_point"] == "loops-2"
     assert (found["looping"], found["loops"][0]["kind"]) == (True, "verbatim")
     assert found["collapsed"][0] == found["loops"][0]["noticed"]
     assert found["evidence"][-1]["repeats"] == 11
@@ -123,7 +123,7 @@ def test_loops_end_conversations_live_while_the_locked_rule_stays_the_outcome(
     study = make_study(LOOPS, LOCKED, live, NUDGE, STOP_EARLY).path
     report = take_through(chimera, study)
     assert "Collapse was judged by locked" in report
-    assert "another detector acted: loops, loops-1 operating point" in report
+    assert "another detector acted: loops, loops-2 operating point" in report
     resolved = json.loads((study / "plan.lock").read_text("utf-8"))["resolved"]
     assert (resolved["detector"]["use"], resolved["live"]["use"]) == ("locked", "loops")
     ended = {row["id"]: row for row in chimera("detect", study, "--json").rows}
@@ -160,7 +160,7 @@ def test_changed_settings_of_the_loop_detector_are_named(
     changed_settings = '[detector]\nuse = "loops"\non = 3.0\ncap = 4.0\n'
     study = make_study(LOOPS, changed_settings, steps=("run",)).path
     ran = chimera("detect", study, "--json")
-    assert "loops, NOT the loops-1 operating point (on=3.0, cap=4.0)" in ran.err
+    assert "loops, NOT the loops-2 operating point (on=3.0, cap=4.0)" in ran.err
     [found] = [row for row in ran.rows if row["id"] == "looping/p1/1"]
     assert found["loop_detector"]["operating_point"] == "changed"
     assert found["collapsed"][0] == found["loops"][0]["noticed"] > 7
@@ -176,7 +176,7 @@ def test_loops_are_exploratory_if_the_locked_detector_is_declared(
 ) -> None:
     assert chimera("report", locked).code == 0
     report = " ".join((locked / "report" / "index.html").read_text(encoding="utf-8").split())
-    assert "In addition to the declared detector, the loop detector (loops-1) was run" in report
+    assert "In addition to the declared detector, the loop detector (loops-2) was run" in report
     assert "2 of 4 conversations loop. The plan did not declare it" in report
     assert "The plan did not declare it, so this is exploratory." in report
     assert "verbatim 2" in report
@@ -191,7 +191,7 @@ def test_table_of_a_study_has_a_column_for_loops(chimera: Chimera, locked: Path)
     ran = chimera("detect", locked)
     assert "verbatim from" in ran.out
     assert "2 of 4 conversations loop." in ran.out
-    assert "detectors: loops-1, locked (default settings)" in ran.err
+    assert "detectors: loops-2, locked (default settings)" in ran.err
     assert chimera("detect", locked, "--fail-on", "loop").code == 1
 
 

@@ -27,16 +27,20 @@ ROOT = Path(chimeralab.__file__).parent
 CEILINGS = {
     # More: event streams, calls written in text, consoles, Markdown, `calibrate`, databases of
     # sessions, `chimera logs`, what each step of a study wrote.
-    "files": 261,  # wanted: 260
+    # Two for loops-2: classes of tool calls, winding down.
+    "files": 263,  # wanted: 260
     # More: 1,900 lines for the readers of wild logs; 900 for calibration, turn labels and rules of
     # the rubric; 600 for cells read in one place and stores that reading leaves alone; 450 for
     # exports that read back, live metrics and statements; 350 for unseen cycles and AC1; 600 for
     # `chimera logs`, nightly runs and what was not read; 400 for databases of sessions and nested
     # spans; 300 for revisions that servers tell; 200 for steps of a study that verify checks; 550
     # for guards with true counts, signed nudges, refusals and allowances.
-    "lines": 57_450,  # wanted: 47_000
+    # 1,050 for loops-2: classes of tool calls, reasoning, endings in new words, and the tools that
+    # exports as Markdown fold.
+    "lines": 58_500,  # wanted: 47_000
     "records per 1,000 lines": 5.15,  # wanted: 5
-    "one-place functions, %": 12.5,  # wanted: 14
+    # Up by 0.3: each class of tool calls in loops-2 is a function of its own.
+    "one-place functions, %": 12.8,  # wanted: 14
     "single-importer modules": 48,
     "longest function": 54,
     # Each host of a live guard has its own `LoopGuard`, a documented name.
@@ -45,11 +49,13 @@ CEILINGS = {
 }
 # Files, and types of records, that are called on the way.
 WAYS = {
-    "chat line to printed row": (30, 17),
+    # Two files and a record more in the first two, a file in the third: classes of tool calls,
+    # winding down.
+    "chat line to printed row": (32, 18),
     # One record more in both studies: the revision that a server tells.
-    "self-play plan to page": (81, 88),  # wanted: (75, 100)
+    "self-play plan to page": (83, 89),  # wanted: (75, 100)
     # One record more: the sums of metrics that are computed in one pass; one file more: the steps.
-    "trial plan to page": (84, 116),  # wanted: (70, 100)
+    "trial plan to page": (85, 116),  # wanted: (70, 100)
     "opening a conversation in the app": (16, 11),
 }
 

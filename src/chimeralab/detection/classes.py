@@ -123,7 +123,7 @@ _PARTICULARS = re.compile(
 _TIMES_SEEN = re.compile(r"\b\d+ ?(?:×|x|times?)\b|/tmp/[\w./-]+|\bline \d+\b|:\d+(?::\d+)?\b")
 
 
-class Step(NamedTuple):
+class ToolStep(NamedTuple):
     """A tool call as later ones are compared with it.
 
     `result` is without what changes each time; `answer` is as it was given.
@@ -156,7 +156,7 @@ class StepLog:
     """The last calls of a conversation, compared by every class."""
 
     def __init__(self) -> None:
-        self._steps: deque[Step] = deque(maxlen=WINDOW)
+        self._steps: deque[ToolStep] = deque(maxlen=WINDOW)
         self._read: dict[str, list[Any]] = {}  # identity: result, times, number of the first
         self._round: deque[tuple[str, int, int]] = deque(maxlen=ROUND)
         self._edits: dict[str, tuple[list[str], list[int]]] = {}  # target: states, returns
@@ -191,7 +191,7 @@ class StepLog:
         """Record that somebody said something new: what was handed over has been worked on."""
         self._handed.clear()
 
-    def _describe(self, number: int, call: Call) -> Step:
+    def _describe(self, number: int, call: Call) -> ToolStep:
         arguments = read_arguments(call.arguments)
         action, command = action_of(arguments), command_of(arguments)
         tool = name_of_tool(call.name, action or command)
@@ -213,19 +213,19 @@ class StepLog:
         seen = not changes and any(each.result == result for each in self._steps)
         is_new = bool(result) and not failed and not known and not seen and not nothing
         asks = asks and (bool(result) or (searches and call.result is not None))
-        return Step(
+        return ToolStep(
             *(number, tool, identity, result, answer, failed, error),
             *(changes, waits, asks or nothing, is_new),
         )
 
-    def _compare(self, step: Step) -> Iterator[Repetition]:
+    def _compare(self, step: ToolStep) -> Iterator[Repetition]:
         yield from self._find_same_call(step)
         if step.failed and len(step.error.replace("#", " ").split()) >= MIN_ERROR_WORDS:
             yield from self._find_same_failure(step)
         if step.asks and not step.failed and not step.changes:
             yield from self._find_same_answer(step)
 
-    def _find_same_call(self, step: Step) -> Iterator[Repetition]:
+    def _find_same_call(self, step: ToolStep) -> Iterator[Repetition]:
         """The same call with the same result, or the same failing check after different edits."""
         same, checks = list[int](), list[int]()
         weight, news, changed = 0.0, 0, False
@@ -258,9 +258,9 @@ class StepLog:
         if checks:
             yield Repetition("test-fix", 1 + len(checks), checks[-1], tuple(checks[:2]))
 
-    def _find_same_failure(self, step: Step) -> Iterator[Repetition]:
+    def _find_same_failure(self, step: ToolStep) -> Iterator[Repetition]:
         """The same error after calls with other arguments; the tool has not worked in between."""
-        failures = list[Step]()
+        failures = list[ToolStep]()
         for earlier in reversed(self._steps):
             last = failures[-1].number if failures else step.number
             worked = earlier.tool == step.tool and not earlier.failed
@@ -272,7 +272,7 @@ class StepLog:
             numbers = [each.number for each in failures]
             yield Repetition("failure", 1 + len(numbers), numbers[-1], tuple(numbers[:2]))
 
-    def _find_same_answer(self, step: Step) -> Iterator[Repetition]:
+    def _find_same_answer(self, step: ToolStep) -> Iterator[Repetition]:
         """The same answer to other questions."""
         answers, news = list[int](), 0
         for earlier in reversed(self._steps):
@@ -284,7 +284,7 @@ class StepLog:
         if answers:
             yield Repetition("no-news", 1 + len(answers), answers[-1], tuple(answers[:2]))
 
-    def _find_waiting(self, step: Step) -> Iterator[Repetition]:
+    def _find_waiting(self, step: ToolStep) -> Iterator[Repetition]:
         """The same state again, or the same trouble with a server."""
         near = []
         for earlier in reversed(self._steps):
@@ -296,7 +296,7 @@ class StepLog:
         if near:
             yield Repetition("waiting", 1 + len(near), near[-1], tuple(near[:2]))
 
-    def _find_undo(self, step: Step, call: Call) -> Iterator[Repetition]:
+    def _find_undo(self, step: ToolStep, call: Call) -> Iterator[Repetition]:
         """An edit that restores what an earlier one had changed."""
         edit = read_edit(read_arguments(call.arguments)) if step.changes else None
         if edit is None:
@@ -315,7 +315,7 @@ class StepLog:
             near = tuple(returns[-2:-1])
             yield Repetition("undo", len(returns), returns[0], near, 2)
 
-    def _find_rereading(self, step: Step) -> Iterator[Repetition]:
+    def _find_rereading(self, step: ToolStep) -> Iterator[Repetition]:
         """A set of files or queries that is read again as a whole."""
         if step.changes or step.waits or step.failed or not step.result:
             return
@@ -336,7 +336,7 @@ class StepLog:
             near = (known[2],) if known[2] < step.number else ()
             yield Repetition("reread", times[MIN_REREAD - 1], min(again), near)
 
-    def _find_handover(self, step: Step, call: Call) -> Iterator[Repetition]:
+    def _find_handover(self, step: ToolStep, call: Call) -> Iterator[Repetition]:
         """The same agents that pass work to each other, with nothing done in between."""
         arguments = read_arguments(call.arguments)
         keys = ("to", "agent", "agent_name", "recipient", "target", "assignee", "coworker")

@@ -21,7 +21,7 @@ from chimeralab.detection.calls import (
     normalize,
     normalize_arguments,
 )
-from chimeralab.detection.classes import ADVISED, PATIENCE, Step, StepLog
+from chimeralab.detection.classes import ADVISED, PATIENCE, StepLog, ToolStep
 from chimeralab.detection.evidence import TextMemory
 from chimeralab.detection.locked import LOCKED, LockedRule, LockedStream
 from chimeralab.detection.loops import EXCERPT, LOOPS, Cusum, LoopingTurnsStream, Loops, LoopStream
@@ -473,7 +473,7 @@ def _tool_rules(tools: Tools) -> dict[str, int | None]:
 # A state is loaded from JSON, so only these classes can be instantiated.
 _ROWS = {
     cls.__name__: cls
-    for cls in (Call, Loop, CallRecord, Step, Signal, LockedRule, Loops, WindingSettings)
+    for cls in (Call, Loop, CallRecord, ToolStep, Signal, LockedRule, Loops, WindingSettings)
 }
 _OBJECTS = {
     cls.__name__: cls

@@ -134,7 +134,8 @@ def test_asking_about_a_call_takes_no_nudge_away() -> None:
     watch, messages, told = Watch(on_stop="refuse"), list[dict](), list[str | None]()
     for n in range(6):
         said, result = step(f"read {n}", f"line {n} of the file")
-        messages.append({**said, "content": "Let me look at the same file again."})
+        messages.append({"role": "assistant", "content": "Let me look at the same file again."})
+        messages.append(said)
         assert watch.check_call(messages, "bash", f"read {n}") is None
         found = watch.follow(messages)
         told.append(found and found.action)

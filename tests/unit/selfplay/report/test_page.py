@@ -214,7 +214,7 @@ def test_loops_are_counted_by_condition_next_to_the_declared_outcome(
     [table] = [table for table in report.tables if table.name == "loops"]
     assert [row["condition"] for row in table.raw] == list(material.study.plan.conditions)
     assert sum(row["looping"] for row in table.raw) == looping
-    assert "The loop detector (loops-1) was also run and is exploratory." in report.html
+    assert "The loop detector (loops-2) was also run and is exploratory." in report.html
 
 
 def test_a_loop_without_a_collapse_is_shown_and_marked(report: Report) -> None:
