@@ -165,9 +165,10 @@ class StepLog:
     def add(self, number: int, call: Call) -> list[Repetition]:
         """Take in a call with its result; return what it repeats, by class.
 
-        Of a call whose arguments and result are both unknown, nothing can be said.
+        Nothing can be said of a change whose arguments the log does not have.
         """
-        if call.result is None and call.arguments is None and call.error is None:
+        unknown = call.result is None or _CHANGES.search(call.name)
+        if call.arguments is None and call.error is None and unknown:
             return []
         step, hands_over = self._describe(number, call), bool(_HANDS_OVER.search(call.name))
         found = [

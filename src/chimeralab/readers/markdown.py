@@ -41,6 +41,7 @@ TITLES = {
 ASSISTANT_SIGNS = ("🤖", "💬")
 RESULT_SIGNS = ("✅", "❌", "🔧", "⚙")
 FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+FENCE_LINE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)
 COMMAND = re.compile(r"^\$ (.*)$", re.MULTILINE)
 ASKED = re.compile(r"Arguments</summary>|\*\*Input:\*\*|^```(?:sh|bash|json)", re.MULTILINE)
 RULE = re.compile(r"\n+---\s*(?:\n+<sub>[^\n]*</sub>\s*)?\Z|\A(?:\s*- Time: [^\n]*\n)+")
@@ -183,7 +184,8 @@ def unfold(text: str) -> tuple[str, tuple[Call, ...]]:
             return found[0]
         name, _, asked = summary.partition(":")
         name = " ".join(name.split()[:3])
-        calls.append(Call(name, asked.strip() or summary, found[2].strip() or None))
+        result = found[2].strip() or None
+        calls.append(Call(name, asked.strip() or (summary if result else None), result))
         return ""
 
     def take_plan(found: re.Match[str]) -> str:
@@ -222,6 +224,9 @@ def tool_message(name: str, body: str) -> ChatMessage:
     if not command and blocks and (len(blocks) > 1 or ASKED.search(body)):
         asked = blocks.pop(0)
         asked = try_json(asked) or asked
+    if asked is None:  # some exports say what was asked in a line above the output
+        above = re.sub(r"<summary>.*?</summary>|</?\w+>", "", re.split(FENCE_LINE, body)[0])
+        asked = above.strip() or None
     call = Call(name, asked, blocks[-1] if blocks else None)
     turn, content = make_message(Content("", tools=True), "assistant")
     return ChatMessage(replace(turn, calls=(call,)), content)
