@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 # The rubric is locked to the byte, the texts of the loop zoo and the sentences of the winding head
-# are stimuli, and `wording.toml` lists words of subjects. The last two are this file and its test, which quote what they rule out.
+# are stimuli, and `wording.toml` lists words of subjects. The last two are this file and its test,
+# which quote what they rule out.
 FIXED = {
     *("rubric.toml", "rubric-4.toml", "texts.toml", "winding_sentences.toml", "wording.toml"),
     *("style.py", "test_style.py"),
