@@ -50,6 +50,9 @@ MEASURES = {
     "validity.recovery": "benchmarks/validity/parameters.py runner selfplay stats trial",
     "validity.rules_rater": "rating tests/golden/rules_cases.jsonl",
     "validity.verdicts": "detection embedding",
+    "validity.wild": f"detection embedding readers {LOOP_LOGS} benchmarks/validity/labels",
+    "validity.winding": "detection embedding benchmarks/validity/winding_logs.py",
+    "validity.winding_head": "detection embedding benchmarks/validity/winding_sentences.toml",
 }
 
 
