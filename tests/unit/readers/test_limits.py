@@ -95,9 +95,12 @@ def test_rows_that_share_a_long_text_are_read_a_few_at_a_time(
     free, sizes = 1 << 17, list[int]()
     monkeypatch.setattr(streams, "FREE_EXPANSION", free)
     monkeypatch.setattr(tables, "FREE_EXPANSION", free)
-    monkeypatch.setattr(
-        tables, "check_expansion", lambda size, seen: (sizes.append(seen), check(size, seen))
-    )
+
+    def recorded(size: int, seen: int) -> None:
+        sizes.append(seen)
+        check(size, seen)
+
+    monkeypatch.setattr(tables, "check_expansion", recorded)
     path = tmp_path / "bomb.parquet"
     pq.write_table(pa.table({"text": pa.array([TEXT] * 300)}), path)
     with pytest.raises(LogError, match="--max-expansion"):
