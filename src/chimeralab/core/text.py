@@ -82,13 +82,13 @@ def redact(text: str, keys: Mapping[str, str] | None = None) -> str:
 def _any_encoding(key: str) -> re.Pattern[str]:
     """Find a key as it is, with any of its characters escaped, reversed, or in base64."""
 
-    def escaped(char: str) -> str:
+    def escape(char: str) -> str:
         data = char.encode("utf-8", "surrogateescape")
         # %73, \x73, \u0073, &#x73;, 73 and 73:, or &#115;
         in_hex = "".join(rf"(?:%|\\x|\\u00|&#x)?{byte:02x}[;:]?" for byte in data)
         return f"{in_hex}|&#{ord(char)};"
 
-    maybe_escaped = "".join(f"(?:{re.escape(char)}|(?i:{escaped(char)}))" for char in key)
+    maybe_escaped = "".join(f"(?:{re.escape(char)}|(?i:{escape(char)}))" for char in key)
     others = [key[::-1], *_in_base64(key.encode("utf-8", "surrogateescape"))]
     return re.compile("|".join([maybe_escaped, *map(re.escape, others)]))
 
