@@ -17,8 +17,9 @@ from chimeralab.models.seam import parse_answer
 from chimeralab.rating.rubric import BUILT_IN, load_rubric, lock_path, parse_rubric
 from chimeralab.study import Study
 from chimeralab.study.lock import digest
-from chimeralab.trial.replies import read_choice
+from chimeralab.trial.replies import cut_next_turn, read_choice
 from chimeralab.trial.scenarios.files import read_scenarios
+from chimeralab.trial.scoring import asserts, find_number
 from chimeralab.trial.trials import TrialLog
 from tests.campaign import limit_time
 from tests.plans import SELFPLAY, TRIAL
@@ -101,6 +102,20 @@ def test_lock_of_odd_types_is_damaged(make_study, change: dict[str, Any] | str) 
 def test_reply_that_repeats_its_answer_for_ever_is_read_in_linear_time() -> None:
     with limit_time(10.0):  # of CPU; it took half a minute
         assert read_choice("My answer is Rome, I am sure.\n" * 12_000, ("Paris", "Rome")) == "Rome"
+
+
+@pytest.mark.parametrize(
+    "text", ["\n" * 30_000, "Rome. " * 60_000, "> *\n" * 20_000, "-Rome" * 60_000]
+)
+def test_long_reply_is_scored_in_linear_time(text: str) -> None:
+    with limit_time(10.0):
+        find_number(text)
+        asserts(text, "Rome", "Where is it?")
+
+
+@pytest.mark.parametrize("between", ["", "\n", "\n\n > **\n", "**"])
+def test_next_turn_is_cut_with_the_marks_before_it(between: str) -> None:
+    assert cut_next_turn(f"Rome.\n{between} **User 2: Why?") == "Rome."
 
 
 def test_deeply_nested_arguments_of_a_call_become_json_values() -> None:
