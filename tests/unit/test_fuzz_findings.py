@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import chimeralab
 from chimeralab.cli.hook import read_settings
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Call
@@ -14,7 +17,9 @@ from chimeralab.models.seam import parse_answer
 from chimeralab.rating.rubric import BUILT_IN, load_rubric, lock_path, parse_rubric
 from chimeralab.study import Study
 from chimeralab.study.lock import digest
-from chimeralab.trial.replies import read_choice
+from chimeralab.trial.replies import cut_next_turn, read_choice
+from chimeralab.trial.scenarios.files import read_scenarios
+from chimeralab.trial.scoring import asserts, find_number
 from chimeralab.trial.trials import TrialLog
 from tests.campaign import limit_time
 from tests.plans import SELFPLAY, TRIAL
@@ -99,8 +104,43 @@ def test_reply_that_repeats_its_answer_for_ever_is_read_in_linear_time() -> None
         assert read_choice("My answer is Rome, I am sure.\n" * 12_000, ("Paris", "Rome")) == "Rome"
 
 
+@pytest.mark.parametrize(
+    "text", ["\n" * 30_000, "Rome. " * 60_000, "> *\n" * 20_000, "-Rome" * 60_000]
+)
+def test_long_reply_is_scored_in_linear_time(text: str) -> None:
+    with limit_time(10.0):
+        find_number(text)
+        asserts(text, "Rome", "Where is it?")
+
+
+@pytest.mark.parametrize("between", ["", "\n", "\n\n > **\n", "**"])
+def test_next_turn_is_cut_with_the_marks_before_it(between: str) -> None:
+    assert cut_next_turn(f"Rome.\n{between} **User 2: Why?") == "Rome."
+
+
 def test_deeply_nested_arguments_of_a_call_become_json_values() -> None:
     nested: Any = 1
     for _ in range(600):
         nested = {"a": nested}
     assert Call("f", nested).as_dict()["arguments"] == "(nested too deeply)"
+
+
+@pytest.mark.parametrize("key", [1, None, ("a", 2), 3.5, b"role", True])
+def test_message_whose_key_is_not_a_text_is_refused(key: Any) -> None:
+    for talk in ([{key: "user"}], [{key: 1, "x": [{key: 2}]}]):
+        assert "its fields are" in refusal(partial(chimeralab.detect, talk, detector=None))
+    hello = {"role": "user", "content": "Hi.", key: {key: 1}}
+    with suppress(InputError):
+        chimeralab.detect([hello], detector=None)
+    with suppress(InputError):
+        chimeralab.Guard(vectors=False).update(hello)
+
+
+@pytest.mark.parametrize("need", [1, None, [], {}, [{"a": 1}], 2.5])
+def test_question_that_needs_a_fact_of_another_type_is_refused(tmp_path: Path, need: Any) -> None:
+    fact = {"id": "f1", "subject": "The fox", "relation": "lives in", "value": "a den"}
+    asked = {"prompt": "Where?", "truth": "a den", "options": ["a den"], "needs": [need]}
+    path = tmp_path / "scenarios.jsonl"
+    scenario = {"id": "fox", "kind": "own", "facts": [fact], "questions": [asked]}
+    path.write_text(json.dumps(scenario), encoding="utf-8")
+    assert "needs" in refusal(lambda: list(read_scenarios(path)))

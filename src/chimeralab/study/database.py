@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.files import read_regular
 from chimeralab.core.parts import validate
 from chimeralab.core.schema import FIRST_SCHEMA, SCHEMA, check_schema
 from chimeralab.study import chain
@@ -49,6 +50,7 @@ class StoreError(InputError):
 def open_to_write(path: Path) -> sqlite3.Connection:
     """Open or create the database, check its integrity, and migrate it."""
     with explain_errors(path):
+        refuse_special(path)
         connection = sqlite3.connect(path, isolation_level=None)
         try:
             if connection.execute("PRAGMA application_id").fetchone()[0] == COPY_ID:
@@ -65,6 +67,7 @@ def open_to_write(path: Path) -> sqlite3.Connection:
                 if is_file_damage(found):
                     raise StoreError(f"{path}: {advise(f'malformed: {found}')}")
             migrate(connection, path)
+            refuse_impostors(connection, path)
             refuse_damage(
                 {"schema": list(find_foreign(connection))} | find_damage(connection), path
             )
@@ -81,6 +84,14 @@ def open_to_write(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def refuse_special(path: Path) -> None:
+    """Refuse pipes and devices among the files of a database: SQLite would wait for their bytes."""
+    for ending in ("", "-wal", "-shm", "-journal"):
+        found = path.with_name(path.name + ending)
+        if found.exists() and not found.is_file():
+            raise StoreError(f"{found} is not a regular file; move it away")
+
+
 def open_to_read(path: Path, *, any_schema: bool = False) -> sqlite3.Connection:
     """Open the database read-only; a run may be writing to it.
 
@@ -89,6 +100,7 @@ def open_to_read(path: Path, *, any_schema: bool = False) -> sqlite3.Connection:
     if not path.is_file():
         raise StoreError(f"{path} does not exist; `chimera run` creates it")
     with explain_errors(path):
+        refuse_special(path)
         # In a read-only folder, SQLite must not try to create a WAL.
         has_wal = path.with_name(path.name + "-wal").exists()
         immutable = "" if has_wal or os.access(path.parent, os.W_OK) else "&immutable=1"
@@ -104,6 +116,7 @@ def open_to_read(path: Path, *, any_schema: bool = False) -> sqlite3.Connection:
                     f"{path} has schema {schema} and this chimera-lab reads {SCHEMA}; "
                     "`chimera run` migrates it"
                 )
+            refuse_impostors(connection, path)
         except BaseException:
             connection.close()
             raise
@@ -309,6 +322,15 @@ def find_damage(db: sqlite3.Connection) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
+def refuse_impostors(db: sqlite3.Connection, path: Path) -> None:
+    """Refuse a view under the name of a table: it may give rows without end."""
+    rows = db.execute("SELECT type, name FROM sqlite_master WHERE sql NOT LIKE 'CREATE TABLE%'")
+    for kind, name in rows:
+        if name in _tables():
+            what = "virtual table" if kind == "table" else kind
+            raise StoreError(f"{path}: {name} is a {what} in place of the table; restore a copy")
+
+
 def find_foreign(db: sqlite3.Connection) -> Iterator[tuple[str, str]]:
     """Find what a schema has that is not ours, or lacks, as place and problem.
 
@@ -424,7 +446,7 @@ def tally_path(store: Path) -> Path:
 def read_tally(store: Path) -> tuple[int, str] | None:
     """Read the chain's length and head next to a database; None if they can't be read."""
     try:
-        records, *head = tally_path(store).read_text(encoding="ascii").split()
+        records, *head = read_regular(tally_path(store)).decode("ascii").split()
         return int(records), "".join(head)
     except (OSError, ValueError):
         return None
