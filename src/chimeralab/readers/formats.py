@@ -26,9 +26,9 @@ from chimeralab.readers.consoles import (
     MetaGPT,
     OpenManus,
 )
-from chimeralab.readers.editors import Cline, CopilotChat, OpenCode
+from chimeralab.readers.editors import Cline, CopilotChat, CopilotJournal, OpenCode
 from chimeralab.readers.evaluations import Inspect, Promptfoo, Tau2
-from chimeralab.readers.events import EventStream
+from chimeralab.readers.events import CopilotCLI, EventStream
 from chimeralab.readers.markdown import MarkdownChat, Terminal
 from chimeralab.readers.opentelemetry import OpenTelemetry
 from chimeralab.readers.plain import Plain
@@ -43,10 +43,11 @@ READERS: dict[str, type[Reader]] = {
     reader.name: reader
     for reader in (
         Plain, Inspect, OpenTelemetry, LangSmith, Langfuse, OpenAITraces, Tau2, Promptfoo, ChatGPT,
-        GeminiCLI, Codex, Pi, Cline, CopilotChat, OpenCode, EventStream, LangChain, AutoGen,
-        OpenHands, SWEAgent, AgentHistory, WebArena, ATIF, Gemini, Responses, Preferences, OpenAI,
-        ShareGPT, ClaudeCode, Aider, HeadedText, OpenManus, HyperAgent, ChatDev, MetaGPT,
-        MarkdownChat, Terminal, RowPerTurn, NameAndText, LangGraph, OpenAISessions,
+        GeminiCLI, Codex, Pi, Cline, CopilotChat, CopilotJournal, CopilotCLI, OpenCode,
+        EventStream, LangChain, AutoGen, OpenHands, SWEAgent, AgentHistory, WebArena, ATIF, Gemini,
+        Responses, Preferences, OpenAI, ShareGPT, ClaudeCode, Aider, HeadedText, OpenManus,
+        HyperAgent, ChatDev, MetaGPT, MarkdownChat, Terminal, RowPerTurn, NameAndText, LangGraph,
+        OpenAISessions,
     )
 }  # fmt: skip
 """All formats by name. Their order is that of the table; the surest reader of a value reads it."""

@@ -49,11 +49,12 @@ TIME = re.compile(r"\A\s*- Time: (\S+)|\(.*?(\d{4}-\d\d-\d\d[T ][\d:.]+Z?)\)")
 SPECSTORY_TOOL = re.compile(
     r'<tool-use data-tool-type="[^"]*" data-tool-name="([^"]*)">(.*?)</tool-use>', re.DOTALL
 )
-# Earlier versions of SpecStory: `Tool use: **Name** what`, and `Result:` or `Error:` above a block.
-TOOL_USE = re.compile(
-    r"^Tool use: \*\*([\w.-]+)\*\*[ \t]*([^\n]*)\n(.*?)(?=^Tool use: \*\*|\Z)",
-    re.DOTALL | re.MULTILINE,
-)
+# Earlier versions of SpecStory: `Tool use: **Name** what`, up to a rule, or else to the next one.
+TOOL_LINE = re.compile(r"^Tool use: \*\*([\w.-]+)\*\*[ \t]*([^\n]*)$", re.MULTILINE)
+TOOLS_USED = re.compile(r"^_Tools used: ([\w.:, -]+)_$", re.MULTILINE)
+SUMMARY = re.compile(r"<summary>\s*(?:Tool use: \*\*[^*]*\*\*)?([^<]*)</summary>")
+PARAMETERS = re.compile(r"^\*Parameters\*:(.*?)^\*Result\*:(.*?)(?:</details>|\Z)", re.M | re.S)
+RULES = re.compile(r"\A(?:\s*---[ \t]*(?:\n|\Z))+|(?:\n\s*---[ \t]*)+\s*\Z")
 TASK_LIST = "**Agent task list:**"
 # Exports of Cursor fold what its tools did, and list its plan again and again.
 FOLDED = re.compile(r"<details>\s*<summary>([^<\n]*)</summary>(.*?)</details>", re.DOTALL)
@@ -95,19 +96,24 @@ def sections_of(text: str) -> list[tuple[str, str, str]]:
     """Split an export into sections: kind, heading and text. Headings in code are not counted."""
     for respect_code in (True, False):
         sections: list[tuple[str, str, list[str]]] = []
-        fence = ""
+        fence, in_tool = "", False
         for line in text.splitlines():
-            mark = FENCE.match(line) if respect_code else None
+            in_tool = respect_code and (in_tool or line.startswith("<tool-use "))
+            mark = FENCE.match(line) if respect_code and not in_tool else None
+            # A tool's block of code may have been cut, and nothing else has a side in bold.
+            if line.startswith(("_**User", "_**A")) and not in_tool:
+                fence = ""
             if mark and not fence:
                 fence = mark[1]
             elif mark and mark[1].startswith(fence) and not line.strip().strip("`~"):
                 fence = ""
-            known = None if fence else heading_kind(line)
+            known = None if fence or in_tool else heading_kind(line)
             if known:
                 sections.append((*known, [line]))
             elif sections:
                 sections[-1][2].append(line)
-        if not fence:  # an export that cuts a block of code never closes it
+            in_tool = in_tool and "</tool-use>" not in line
+        if not (fence or in_tool):  # an export that cuts a block of code never closes it
             break
     return [(kind, title, "\n".join(lines)) for kind, title, lines in sections]
 
@@ -153,9 +159,12 @@ def _section_messages(kind: str, title: str, body: str) -> Iterator[ChatMessage]
     body = THOUGHT.sub("", body) if thoughts else body
     tools = [tool_message(found[1], found[2]) for found in SPECSTORY_TOOL.finditer(body)]
     text = SPECSTORY_TOOL.sub("", body).strip()
-    if kind == "assistant" and text.startswith("Tool use: **"):
-        tools += [tool_use(*found.groups()) for found in TOOL_USE.finditer(text + "\n")]
-        text = ""
+    if kind == "assistant" and TOOL_LINE.search(text):
+        text, used = split_tool_uses(text)
+        tools += [tool_use(*each) for each in used]
+    elif kind == "assistant" and (named := TOOLS_USED.search(text)):
+        tools += [tool_use(name.strip(), "", "") for name in named[1].split(",")]
+        text = TOOLS_USED.sub("", text).strip()
     elif kind == "assistant" and text.startswith(TASK_LIST):
         tools.append(tool_use("task_list", text.removeprefix(TASK_LIST), ""))
         text = ""
@@ -168,6 +177,38 @@ def _section_messages(kind: str, title: str, body: str) -> Iterator[ChatMessage]
         turn, content = make_message(Content(text, tools=bool(folded)), kind)
         yield annotate(ChatMessage(replace(turn, calls=folded), content), about)
     yield from tools
+
+
+def split_tool_uses(text: str) -> tuple[str, list[tuple[str, str, str]]]:
+    """Split a message into what it says, and the tools that it used: name, what for, and the rest.
+
+    >>> split_tool_uses("Look.\\n---\\nTool use: **grep** x\\nFound.\\n\\n---\\n\\nDone.")
+    ('Look.\\n\\nDone.', [('grep', 'x', 'Found.\\n')])
+    """
+    said: list[list[str]] = [[]]
+    used: list[tuple[str, str, list[str]]] = []
+    fence, depth = "", 0
+    lines = said[-1]
+    for line in text.splitlines():
+        mark = FENCE.match(line)
+        if named := TOOL_LINE.match(line):
+            lines = []
+            used.append((named[1], named[2], lines))
+            fence, depth = "", 0
+            continue
+        if mark and not fence:
+            fence = mark[1]
+        elif mark and mark[1].startswith(fence) and not line.strip().strip("`~"):
+            fence = ""
+        if not fence:
+            depth = max(0, depth + line.count("<details") - line.count("</details>"))
+        if line.strip() == "---" and not (fence or depth) and lines is not said[-1]:
+            lines = []
+            said.append(lines)
+        else:
+            lines.append(line)
+    texts = (RULES.sub("", "\n".join(each)).strip() for each in said)
+    return "\n\n".join(filter(None, texts)), [(n, a, "\n".join(rest)) for n, a, rest in used]
 
 
 def unfold(text: str) -> tuple[str, tuple[Call, ...]]:
@@ -219,24 +260,40 @@ def blocks_of(text: str) -> list[str]:
 def tool_message(name: str, body: str) -> ChatMessage:
     """Read a call from its section: the first block is what was asked, the last what came back."""
     blocks = blocks_of(body)
-    command = COMMAND.search(body)
+    command, listed, found = COMMAND.search(body), PARAMETERS.search(body), SUMMARY.search(body)
+    title = found[1].strip(" •\n") if found else ""
+    # Some exports say what was asked in a line above the output.
+    above = re.split(FENCE_LINE, SUMMARY.sub("", body))[0]
+    above = re.sub(r"<summary>.*?</summary>|</?\w+>", "", above).strip()
     asked: Any = command[1] if command else None
-    if not command and blocks and (len(blocks) > 1 or ASKED.search(body)):
-        asked = blocks.pop(0)
-        asked = try_json(asked) or asked
-    if asked is None:  # some exports say what was asked in a line above the output
-        above = re.sub(r"<summary>.*?</summary>|</?\w+>", "", re.split(FENCE_LINE, body)[0])
-        asked = above.strip() or None
-    call = Call(name, asked, blocks[-1] if blocks else None)
-    turn, content = make_message(Content("", tools=True), "assistant")
-    return ChatMessage(replace(turn, calls=(call,)), content)
+    result = blocks[-1] if blocks else None
+    if listed:
+        asked, result = listed[1].strip(), listed[2].strip()
+    elif not command and blocks and (len(blocks) > 1 or ASKED.search(body[: first_end(body)])):
+        asked = try_json(blocks[0]) or blocks[0]
+        result = blocks[-1] if len(blocks) > 1 else None
+    elif title and not title.endswith(("Arguments", "Output")):
+        asked = f"{title}\n{above}".strip() if blocks else title
+        result = result or above
+    return call_message(Call(name, asked or above or None, result or None))
+
+
+def first_end(body: str) -> int:
+    """Return where the line that opens the first block ends."""
+    found = FENCE_LINE.search(body)
+    return body.find("\n", found.end()) + 1 if found else 0
 
 
 def tool_use(name: str, asked: str, body: str) -> ChatMessage:
-    """Read a call of which only a summary and the result were kept."""
+    """Read a call whose arguments may be a line, with `Result:` or `Error:` above a block."""
+    if not asked and body.strip():
+        return tool_message(name, body)
     blocks, failed = blocks_of(body), body.lstrip().startswith("Error:")
     result = blocks[-1] if blocks else body.strip() or None
-    call = Call(name, asked.strip("` ") or None, result, error=failed or None)
+    return call_message(Call(name, asked.strip("` ") or None, result, error=failed or None))
+
+
+def call_message(call: Call) -> ChatMessage:
     turn, content = make_message(Content("", tools=True), "assistant")
     return ChatMessage(replace(turn, calls=(call,)), content)
 

@@ -47,6 +47,93 @@ def test_reasoning_has_a_section_of_its_own(read: Read) -> None:
     assert (talk.turns[-1].text, talk.turns[-1].reasoning) == ("B.", "Hm.")
 
 
+CURSOR = """_**User (2025-10-14 22:25Z)**_
+
+Fix it.
+
+---
+
+_**Assistant (m-1)**_
+
+Let me look.
+
+---
+
+Tool use: **read_file**
+
+Read file: a.py
+
+---
+
+Tool use: **run_terminal_cmd**
+
+```bash
+pytest -q
+```
+
+```
+1 failed
+---
+_**User**_ is not a heading here
+```
+
+---
+
+Tool use: **mcp_search**
+
+<details>
+    <summary>MCP tool call</summary>
+
+*Called tool*: search
+
+---
+
+*Parameters*:
+  * query: ragas
+
+*Result*:
+{"found": 2}
+</details>
+
+---
+
+Found it.
+
+---
+"""
+
+
+def test_tools_between_rules_are_calls_and_what_is_left_is_said(read: Read) -> None:
+    """As SpecStory exports sessions of Cursor: a healthy one looped by its `Tool use` lines."""
+    talk = read(CURSOR)
+    assert [turn.text for turn in talk.turns if turn.text] == [
+        "Fix it.",
+        "Let me look.\n\nFound it.",
+    ]
+    calls = [call for turn in talk.turns for call in turn.calls]
+    assert [(call.name, call.arguments) for call in calls] == [
+        ("read_file", "Read file: a.py"),
+        ("run_terminal_cmd", "pytest -q"),
+        ("mcp_search", "* query: ragas"),
+    ]
+    results = [call.result for call in calls]
+    assert results == [
+        None,
+        "1 failed\n---\n_**User**_ is not a heading here",
+        '{"found": 2}',
+    ]
+
+
+def test_block_that_a_tool_cut_ends_with_the_tool(read: Read) -> None:
+    tool = '<tool-use data-tool-type="shell" data-tool-name="cat">\n<details>\n<summary>Tool use: '
+    tool += "**cat** • Run command: cat log.md</summary>\n\n```\n_**User**_\n\nQuoted.\n\n```sh\n"
+    ended = f"_**Agent**_\n\n{tool}</details>\n</tool-use>\n\n_**User**_\n\nB.\n\n_**Agent**_\n\nC."
+    talk = read(f"_**User**_\n\nA.\n\n{ended}")
+    assert [turn.text for turn in talk.turns if turn.text] == ["A.", "B.", "C."]
+    (call,) = (call for turn in talk.turns for call in turn.calls)
+    assert call.arguments == "Run command: cat log.md"
+
+
 @pytest.mark.parametrize(
     "text",
     [
