@@ -33,7 +33,7 @@ from chimeralab.readers.markdown import MarkdownChat, Terminal
 from chimeralab.readers.opentelemetry import OpenTelemetry
 from chimeralab.readers.plain import Plain
 from chimeralab.readers.providers import ChatGPT, Gemini, Responses
-from chimeralab.readers.seam import Place, Reader, Unreadable, Values, items, json_type
+from chimeralab.readers.seam import Place, Reader, Unreadable, Values, items, json_type, try_json
 from chimeralab.readers.sessions import ClaudeCode, Codex, GeminiCLI, Pi
 from chimeralab.readers.stores import LangGraph, OpenAISessions
 from chimeralab.readers.tables import NameAndText, RowPerTurn
@@ -54,6 +54,8 @@ READERS: dict[str, type[Reader]] = {
 
 UNKNOWN = "not a conversation in a known format"
 HINT = "`chimera formats` lists them"
+
+MESSAGES = ("messages", "conversations", "conversation", "trajectory")
 
 NOT_CONVERSATIONS = {
     "resourceLogs": "OpenTelemetry log records, not conversations; let your instrumentation put "
@@ -94,6 +96,23 @@ def keys_of(value: dict[str, Any]) -> set[str]:
     """
     first = next(iter(items(value.get("messages"))), None)
     return {*value, *(f"messages.{key}" for key in (first if isinstance(first, dict) else ()))}
+
+
+def unpack_messages(value: Any) -> Any:
+    """Parse messages that are JSON inside a text, as columns of data sets have them.
+
+    >>> unpack_messages({"messages": '[{"role": "user"}]'})
+    {'messages': [{'role': 'user'}]}
+    """
+    if isinstance(value, dict):
+        if value.keys() == {"role", "message"} and isinstance(value["message"], dict):
+            return {**value["message"], "role": value["role"]}  # a line of Cursor's transcripts
+        for key in MESSAGES:
+            held = value.get(key)
+            inner = try_json(held) if isinstance(held, str) else None
+            if isinstance(inner, list):
+                return {**value, key: inner}
+    return value
 
 
 class Formats:
@@ -167,7 +186,8 @@ class Formats:
 
     def conversations(self, values: Values) -> Iterator[tuple[Any, Place]]:
         """Yield each value, or the conversations inside it if it has several."""
-        for value, place in values:
+        for each, place in values:
+            value = unpack_messages(each)
             if isinstance(value, list):
                 inner = [] if self.is_one_talk(value) else value
             elif self.chosen in (None, Plain) and self._reader(Plain).matches(value):
