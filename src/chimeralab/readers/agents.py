@@ -445,7 +445,7 @@ class OpenHands(Reader):
 
     def matches(self, value: Any) -> bool:
         held = first_present(value, *EVENT_LISTS) if isinstance(value, dict) else value
-        event = held[0] if isinstance(held, list) and held else value
+        event = next(iter(_unpair(items(held)[:1])), value)
         if not isinstance(event, dict) or "source" not in event:
             return False
         if isinstance(event.get("kind"), str) and event["source"] in SOURCES:
@@ -463,11 +463,18 @@ class OpenHands(Reader):
         )
         name = get_id(fields, "instance_id", "id") or place.default_id()
         key = next((key for key in EVENT_LISTS if key in fields), EVENT_LISTS[0])
-        yield _event_talk(name, get_list(fields, key), metadata, place)
+        yield _event_talk(name, _unpair(get_list(fields, key)), metadata, place)
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
         if self._events:
             yield _event_talk(place.stem, self._events, {}, place)
+
+
+def _unpair(events: list[Any]) -> list[Any]:
+    """List the events of the first versions, which kept pairs of an action and an observation."""
+    pairs = ([each] if isinstance(each, dict) else items(each) or [each] for each in events)
+    listed = chain.from_iterable(pairs)
+    return [event for event in listed if get_path(event, "observation") != "null"]
 
 
 def _event_talk(name: str, events: list[Any], metadata: dict[str, Any], place: Place) -> Trajectory:

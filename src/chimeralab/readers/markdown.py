@@ -24,7 +24,8 @@ from chimeralab.readers.seam import COMMON, NO_OBJECTS, Place, Reader, Text, try
 
 # A heading such as `## User`, `### 👤 User`, `_**Assistant (model)**_` or `**Tool: bash**`.
 HEADING = re.compile(
-    r"^(?:#{1,4} +|_\*\*|\*\*(?=Tool: ))(?P<sign>[^\w\s`*_\[(<]+\s+)?(?P<title>[^\n]{1,120}?)"
+    r"^(?:#{1,4} +|_\*\*|\*\*(?=Tool: )|(?P<bold>\*\*))"
+    r"(?P<sign>[^\w\s`*_\[(<]+\s+)?(?P<title>[^\n]{1,120}?)"
     r"(?:\*\*_|\*\*)?:?[ \t]*$"
 )
 TITLES = {
@@ -38,6 +39,7 @@ TITLES = {
     "tool": re.compile(r"(?:tool(?: call| use)?: *)`?([^`\n]+?)`?|`([^`\n]+)`", re.I),
     "system": re.compile(r"(?:info|system|error|warning|notification|metadata|summary)", re.I),
 }
+SYMBOLS = re.compile(r"\s+[^\w\s(`]+\Z")
 ASSISTANT_SIGNS = ("🤖", "💬")
 RESULT_SIGNS = ("✅", "❌", "🔧", "⚙")
 FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
@@ -52,6 +54,14 @@ SPECSTORY_TOOL = re.compile(
 # Earlier versions of SpecStory: `Tool use: **Name** what`, up to a rule, or else to the next one.
 TOOL_LINE = re.compile(r"^Tool use: \*\*([\w.-]+)\*\*[ \t]*([^\n]*)$", re.MULTILINE)
 TOOLS_USED = re.compile(r"^_Tools used: ([\w.:, -]+)_$", re.MULTILINE)
+# Exports of Cline and its kin, and those of Gemini CLI.
+USED = re.compile(r"^\[Tool Use: ([\w.-]+)\][ \t]*\n?(.*?)(?=^\[Tool Use: |\Z)", re.M | re.S)
+GAVE = re.compile(
+    r"^\[Tool( \(Error\))?\][ \t]*\n(.*?)(?=^\[Tool(?: \(Error\))?\]|\Z)", re.M | re.S
+)
+SENT = re.compile(
+    r"\*\*Tool (Command|Response)\*\*:\s*```json\n(.*?)\n```[ \t]*(?=\n|\Z)", re.DOTALL
+)
 SUMMARY = re.compile(r"<summary>\s*(?:Tool use: \*\*[^*]*\*\*)?([^<]*)</summary>")
 PARAMETERS = re.compile(r"^\*Parameters\*:(.*?)^\*Result\*:(.*?)(?:</details>|\Z)", re.M | re.S)
 RULES = re.compile(r"\A(?:\s*---[ \t]*(?:\n|\Z))+|(?:\n\s*---[ \t]*)+\s*\Z")
@@ -83,9 +93,12 @@ def heading_kind(line: str) -> tuple[str, str] | None:
     if found is None:
         return None
     title, sign = found["title"].strip("*_ "), (found["sign"] or "").strip()
+    title = SYMBOLS.sub("", title).removesuffix(":") or title
     kind = next((kind for kind, known in TITLES.items() if known.fullmatch(title)), None)
     is_tool = sign.startswith(RESULT_SIGNS) or title.lower().startswith("tool")
     if (kind == "tool" and not is_tool) or (kind == "system" and not sign):
+        return None
+    if found["bold"] is not None and kind not in ("user", "assistant"):
         return None
     if kind is None and sign.startswith(ASSISTANT_SIGNS) and not line.startswith("# "):
         kind = "assistant"
@@ -96,18 +109,22 @@ def sections_of(text: str) -> list[tuple[str, str, str]]:
     """Split an export into sections: kind, heading and text. Headings in code are not counted."""
     for respect_code in (True, False):
         sections: list[tuple[str, str, list[str]]] = []
-        fence, in_tool = "", False
+        fence, in_tool, below_rule = "", False, True
         for line in text.splitlines():
             in_tool = respect_code and (in_tool or line.startswith("<tool-use "))
             mark = FENCE.match(line) if respect_code and not in_tool else None
-            # A tool's block of code may have been cut, and nothing else has a side in bold.
-            if line.startswith(("_**User", "_**A")) and not in_tool:
+            # Only a side below a rule is a heading in bold. A block of code may have been cut.
+            in_bold = line.startswith("**") and below_rule and heading_kind(line) is not None
+            if (in_bold or line.startswith(("_**User", "_**A"))) and not in_tool:
                 fence = ""
+            below_rule = line.strip() == "---" or (below_rule and not line.strip())
             if mark and not fence:
                 fence = mark[1]
             elif mark and mark[1].startswith(fence) and not line.strip().strip("`~"):
                 fence = ""
             known = None if fence or in_tool else heading_kind(line)
+            if line.startswith("**") and not in_bold and known and known[0] != "tool":
+                known = None
             if known:
                 sections.append((*known, [line]))
             elif sections:
@@ -119,16 +136,16 @@ def sections_of(text: str) -> list[tuple[str, str, str]]:
 
 
 class MarkdownChat(Reader):
-    """Exports with a heading for each message: Claude, Codex, Copilot, opencode, SpecStory."""
+    """Exports with a heading for each message: of SpecStory, Cursor, Cline, opencode and others."""
 
     name = "markdown"
     keys = NO_OBJECTS
-    recognised = "a text with headings like '## User' and '## Assistant', or '_**User**_'"
+    recognised = "a text with headings like '## User' and '## Assistant', '_**User**_', '**User**'"
     turns = "the text below a heading; a tool's section is a call, with its output as the result"
     left_out = "text above the first message"
 
     def matches(self, value: Any) -> bool:
-        if not isinstance(value, Text) or "ser" not in value:
+        if not isinstance(value, Text) or not ("ser" in value or "SER" in value):
             return False
         kinds = [kind for kind, _, _ in sections_of(value)]
         return "user" in kinds and "assistant" in kinds
@@ -173,10 +190,39 @@ def _section_messages(kind: str, title: str, body: str) -> Iterator[ChatMessage]
         text = typed[0]
     if thoughts:
         yield make_thought(thoughts)
-    if text or folded:
-        turn, content = make_message(Content(text, tools=bool(folded)), kind)
-        yield annotate(ChatMessage(replace(turn, calls=folded), content), about)
+    text, sent, given = take_sent(text)
+    if text or folded or sent:
+        calls = tuple((None, call) for call in sent)
+        turn, content = make_message(Content(text, bool(folded or sent), calls), kind)
+        turn = replace(turn, calls=(*folded, *turn.calls))
+        yield annotate(ChatMessage(turn, content), about)
+    yield from given
     yield from tools
+
+
+def take_sent(text: str) -> tuple[str, list[Call], list[ChatMessage]]:
+    """Take the calls and the results out of a message, if an export marks them.
+
+    >>> take_sent("Look.\\n[Tool Use: read_file]\\nPath: a.py")[:2]
+    ('Look.', [Call(name='read_file', arguments='Path: a.py', result=None, error=None)])
+    """
+    if "[Tool" not in text and "**Tool " not in text:
+        return text, [], []
+    calls = [Call(found[1], found[2].strip() or None) for found in USED.finditer(text)]
+    given = [make_result(f[2].strip(), None, bool(f[1]) or None) for f in GAVE.finditer(text)]
+    for kind, told in SENT.findall(text):
+        fields = try_json(told)
+        fields = fields if isinstance(fields, dict) else {"name": "", "args": told}
+        if kind == "Command":
+            calls.append(Call(str(fields.get("name")), fields.get("args")))
+        else:
+            answer = fields.get("response", fields.get("args"))
+            answer = answer if isinstance(answer, dict) else {"output": answer}
+            error = answer.get("error")
+            given.append(make_result(error or answer.get("output"), None, bool(error) or None))
+    for pattern in (SENT, USED, GAVE):
+        text = pattern.sub("", text)
+    return text.strip(), calls, given
 
 
 def split_tool_uses(text: str) -> tuple[str, list[tuple[str, str, str]]]:

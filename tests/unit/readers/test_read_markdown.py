@@ -1,5 +1,6 @@
 """Exports as Markdown: which headings begin a message, and which belong to one."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from chimeralab import readers
 from chimeralab.core.errors import LogError
-from chimeralab.core.records import Trajectory
+from chimeralab.core.records import Call, Trajectory
 from tests.unit.readers.by_schema import aider
 from tests.unit.readers.talks import HEALTHY
 
@@ -122,6 +123,80 @@ def test_tools_between_rules_are_calls_and_what_is_left_is_said(read: Read) -> N
         "1 failed\n---\n_**User**_ is not a heading here",
         '{"found": 2}',
     ]
+
+
+def test_side_in_bold_is_a_heading_below_a_rule_only(read: Read) -> None:
+    """As Cursor exports a chat; the answer has headings, and a block that was never closed."""
+    answer = "Two tables.\n\n**User** is one of them:\n\n---\n\n## Group\n\n```sql\nSELECT 1"
+    asked, said = ("\n\n---\n\n**User**\n\n", "\n\n---\n\n**Cursor**\n\n")
+    talk = read(f"# Tables\n_Exported on 10/7/2026 from Cursor (3.2.11)_{asked}Why?{said}{answer}")
+    assert [turn.text for turn in talk.turns] == ["Why?", answer]
+    talk = read(f"# Tables{asked}Why?{said}{answer}{asked}Thanks.{said}OK.")
+    assert [turn.text for turn in talk.turns] == ["Why?", answer, "Thanks.", "OK."]
+
+
+CLINE = """**User:**
+
+<task>
+Read a.py
+</task>
+
+---
+
+**Assistant:**
+
+Let me read.
+[Tool Use: read_file]
+Path: a.py
+
+[Tool Use: list_files]
+Path: .
+
+---
+
+**User:**
+
+[Tool]
+x = 1
+
+[Tool (Error)]
+no such folder
+
+---
+
+**Assistant:**
+
+It is fine.
+"""
+
+
+def test_tools_in_exports_of_cline_are_calls_with_results(read: Read) -> None:
+    talk = read(CLINE)
+    assert [turn.role for turn in talk.turns] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert list(talk.turns[1].calls) == [
+        Call("read_file", "Path: a.py", "x = 1"),
+        Call("list_files", "Path: .", "no such folder", error=True),
+    ]
+
+
+def test_tools_in_exports_of_gemini_cli_are_calls_with_results(read: Read) -> None:
+    asked = {"name": "run_shell_command", "args": {"command": "ls"}}
+    answered = {"name": "run_shell_command", "response": {"output": "a\n## USER\nb"}}
+    command, response = (json.dumps(each, indent=2) for each in (asked, answered))
+    sections = (
+        "## USER 🧑‍💻\n\nList it.",
+        f"## MODEL ✨\n\nI'll look.**Tool Command**:\n```json\n{command}\n```",
+        f"## USER 🧑‍💻\n\n**Tool Response**:\n```json\n{response}\n```",
+        "## MODEL ✨\n\nTwo files.",
+    )
+    talk = read("\n\n---\n\n".join(sections))
+    assert [turn.text for turn in talk.turns if turn.role != "tool"] == [
+        "List it.",
+        "I'll look.",
+        "Two files.",
+    ]
+    (call,) = talk.turns[1].calls
+    assert call == Call("run_shell_command", {"command": "ls"}, "a\n## USER\nb")
 
 
 def test_block_that_a_tool_cut_ends_with_the_tool(read: Read) -> None:

@@ -40,6 +40,11 @@ ASKED, SAID = {"role": "user", "content": "Hi."}, {"role": "assistant", "content
             {"source": "user", "action": "message", "args": {"content": "Hi."}},
             {"source": "agent", "action": "message", "args": {"content": "Hello."}},
         ]},
+        {"instance_id": "i", "history": [
+            [{"source": "user", "action": "message", "args": {"content": "Hi."}},
+             {"observation": "null", "content": ""}],
+            [{"source": "agent", "action": "message", "args": {"content": "Hello."}}],
+        ]},
     ],
 )  # fmt: skip
 def test_rows_of_published_data_sets_are_chats(talk, row):
