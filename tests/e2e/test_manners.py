@@ -218,5 +218,5 @@ def test_shells_complete_commands_options_and_values(
     completed: Callable[[str], list[str]],
 ) -> None:
     assert completed("chimera det") == ["detect"]
-    assert completed("chimera detect --max") == ["--max-share"]
+    assert completed("chimera detect --max-s") == ["--max-share"]
     assert completed("chimera detect --detector l") == ["locked", "loops"]

@@ -37,7 +37,8 @@ CEILINGS = {
     # for guards with true counts, signed nudges, refusals and allowances.
     # 1,050 for loops-2: classes of tool calls, reasoning, endings in new words, and the tools that
     # exports as Markdown fold.
-    "lines": 58_500,  # wanted: 47_000
+    # 450 more: formats found in more public logs, limits and redaction that attacks asked for.
+    "lines": 58_950,  # wanted: 47_000
     "records per 1,000 lines": 5.15,  # wanted: 5
     # Up by 0.3: each class of tool calls in loops-2 is a function of its own.
     "one-place functions, %": 12.8,  # wanted: 14

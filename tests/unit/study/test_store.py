@@ -218,11 +218,14 @@ def test_a_disk_that_may_not_hold_the_study_is_refused_beforehand(make_study, mo
         run_study(study)
 
 
-@pytest.mark.parametrize("name", [".running", "study.db"])
-def test_unwritable_file_is_named_beforehand(name, make_study):
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [(".running", "can't be written"), ("study.db", "is not a regular file; move it away")],
+)
+def test_unwritable_file_is_named_beforehand(name, said, make_study):
     study = make_study(SCRIPTED)
     (study.path / name).mkdir()
-    with pytest.raises(InputError, match="can't be written"):
+    with pytest.raises(InputError, match=said):
         run_study(study)
 
 

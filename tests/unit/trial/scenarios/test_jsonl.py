@@ -100,7 +100,7 @@ def question(**keys):
         (question(options=["a", "a"]), "duplicate option of question 1 'a'"),
         (question(signal="a"), "signal is the truth"),
         (question(weight=2), "weight must be between 0 and 1, not 2"),
-        (question(needs=["f9"]), "unknown fact 'f9' in question 1 needs"),
+        (question(needs=["f9"]), 'unknown fact "f9" in question 1 needs'),
         (question(pair="p", frame="neutral"), "pair 'p' has the frames neutral"),
         (question(frame="neutral"), "has a frame but no pair"),
         ({"id": 3, **question()}, "id must be a string, not 3"),
