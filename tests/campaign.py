@@ -4,10 +4,13 @@
     make campaign CAMPAIGN="--only fuzz --cases 10000"      a hundredth of the fuzzing
     make campaign CAMPAIGN="--only readers --cases 200000"
     make campaign CAMPAIGN="--repeat readers:12345"         one case again, with its input
+    make campaign CAMPAIGN=--page                           the table, of what there is so far
 
 Each finished batch is a line of `campaign/records.jsonl` with its commit. Batches that are recorded
 for the same source code are not repeated, so a campaign can take several sittings. When all parts
-are complete, the table in `docs/reliability.md` is written from the records.
+are complete, the table in `docs/reliability.md` is written from the records. `--page` writes it
+before that: it also counts what was found at earlier commits and not repeated since, and the table
+says what was wanted, and at which commits each part ran.
 """
 
 import argparse
@@ -305,15 +308,16 @@ def _with_sanitizers() -> dict[str, str]:
 
 
 class Records:
-    """The finished batches, of which those of the same source code count."""
+    """The finished batches, of which those of the same source code count, or of any without one."""
 
-    def __init__(self, folder: Path, commit: str, source: str) -> None:
+    def __init__(self, folder: Path, commit: str, source: str | None) -> None:
         self.path, self.commit, self.source = folder / "records.jsonl", commit, source
         self._lock = threading.Lock()
         self.all: list[dict[str, Any]] = []
         if self.path.is_file():
             lines = self.path.read_text(encoding="utf-8").splitlines()
-            self.all = [row for row in map(json.loads, lines) if row["source"] == source]
+            found = map(json.loads, lines)
+            self.all = [row for row in found if source in (None, row["source"])]
 
     def add(self, name: str, first: int, count: int, answer: Mapping[str, Any]) -> None:
         faults = list(answer["faults"])
@@ -432,7 +436,7 @@ class Campaign:
 
 # The result.
 
-HEADER = ("attack", "what", "cases", "faults", "slowest case", "peak memory")
+HEADER = ("attack", "what", "wanted", "cases", "faults", "slowest case", "peak memory", "commits")
 BEGIN, END = "<!-- campaign: written by `make campaign` -->", "<!-- campaign: end -->"
 
 
@@ -445,18 +449,19 @@ def table(records: Records, planned: Mapping[str, int]) -> list[tuple[str, ...]]
         slowest = max((row["slowest"] for row in found), default=0.0)
         memory = max((row["memory"] for row in found), default=0)
         failed = sum(row["failed"] for row in found)
-        rows.append(
-            (name, part.what, f"{units:,}", f"{failed:,}", f"{slowest:.1f} s", f"{memory >> 20} MB")
-        )
+        commits = ", ".join(dict.fromkeys(row["commit"] for row in found)) or "-"
+        numbers = (f"{part.wanted:,}", f"{units:,}", f"{failed:,}")
+        rows.append((name, part.what, *numbers, f"{slowest:.1f} s", f"{memory >> 20} MB", commits))
     return rows
 
 
 def page_block(records: Records, planned: Mapping[str, int]) -> str:
-    """The table of the page in docs, with the commit and the time that it took."""
+    """The table of the page in docs, with the time that it took and whether it is complete."""
     rows = [HEADER, tuple("---" for _ in HEADER), *table(records, planned)]
     lines = [f"| {' | '.join(row)} |" for row in rows]
     minutes = sum(row["seconds"] for name in planned for row in records.of(name)) / 60
-    about = f"Commit `{records.commit}`, {minutes:.0f} process minutes."
+    short = any(int(row[3].replace(",", "")) < PARTS[row[0]].wanted for row in rows[2:])
+    about = f"{PARTLY if short else COMPLETE} {minutes:.0f} process minutes."
     return "\n".join([BEGIN, about, "", *lines, END])
 
 
@@ -469,21 +474,27 @@ def read_page(text: str) -> dict[str, tuple[int, int]] | None:
     if block == NOT_YET:
         return None
     about, _, lines = block.partition("\n\n")
-    if not re.fullmatch(r"Commit `[0-9a-f]{7,40}`, [0-9]+ process minutes\.", about):
-        raise ValueError(f"no commit in {about!r}")
+    if not re.fullmatch(f"({PARTLY}|{COMPLETE}) [0-9]+ process minutes\\.", about):
+        raise ValueError(f"it does not say whether it is complete: {about!r}")
     head, rule, *rows = ([c.strip() for c in line.split("|")[1:-1]] for line in lines.splitlines())
     if head != list(HEADER) or set(rule) != {"---"}:
         raise ValueError(f"columns {head}")
     found = {}
-    for name, what, cases, faults, slowest, memory in rows:
-        if what != PARTS[name].what or not re.fullmatch(r"[\d.]+ s \d+ MB", f"{slowest} {memory}"):
+    for name, what, wanted, cases, faults, slowest, memory, commits in rows:
+        rest = f"{slowest} {memory} {commits}"
+        if what != PARTS[name].what or wanted != f"{PARTS[name].wanted:,}":
             raise ValueError(f"row {name}")
+        if not re.fullmatch(r"[\d.]+ s \d+ MB (-|[0-9a-f]{7,40}(, [0-9a-f]{7,40})*)", rest):
+            raise ValueError(f"row {name}: {rest}")
         found[name] = int(cases.replace(",", "")), int(faults.replace(",", ""))
     if list(found) != list(PARTS):
         raise ValueError(f"parts {list(found)}")
+    if about.startswith(COMPLETE) != all(found[name][0] >= PARTS[name].wanted for name in found):
+        raise ValueError(f"cases are missing, or not: {about!r}")
     return found
 
 
+PARTLY, COMPLETE = "Not complete: see the column of what is wanted.", "Complete."
 NOT_YET = "No campaign has been recorded yet."
 
 
@@ -538,6 +549,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--repeat", metavar="PART:CASE", help="run one case again and show its input"
     )
+    parser.add_argument("--page", action="store_true", help="write the table of what is recorded")
     parser.add_argument("--work", choices=PARTS, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -560,15 +572,22 @@ def main() -> int:
         return 0
     if options.repeat:
         return repeat(options.repeat)
+    if options.page:
+        write_page(PAGE, page_block(Records(FOLDER, "", None), share(list(PARTS), None)))
+        return 0
     planned = share(_names(options.only), options.cases)
+    return attack_all(planned, options)
+
+
+def attack_all(planned: Mapping[str, int], options: argparse.Namespace) -> int:
+    """Attack every part as often as planned, and show what came of it."""
     whole = options.only is None and options.cases is None
     if whole and _git("status", "--porcelain", "--", *ATTACKED):
         print("campaign: commit first; changes without a commit can't be recorded", file=sys.stderr)
         return 2
     records = Records(FOLDER, _git("rev-parse", "--short", "HEAD"), source_hash())
-    for path in FOLDER.glob("studies-*"):
-        if not path.name.endswith(records.source):
-            shutil.rmtree(path)
+    for path in set(FOLDER.glob("studies-*")) - {FOLDER / f"studies-{source_hash()}"}:
+        shutil.rmtree(path)
     started = time.monotonic()
     campaign = Campaign(records, planned, options.workers)
     try:

@@ -58,7 +58,7 @@ RAY = "ray"
 # Options for printed results; a Ray job writes its results into a folder.
 NOT_ON_RAY = (
     "json", "trace", "group_by", "fail_on", "max_share", "junit", "fail_on_collapse", "cache",
-    "recent", "since", "state",
+    "recent", "since", "state", "max_turns", "max_expansion",
 )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ from chimeralab.readers.logs import (
 )
 from chimeralab.readers.logs import read as read_log
 from chimeralab.readers.seam import CALLS_READ, Reader
+from chimeralab.readers.streams import LIMITS, Limits
 
 MAX_NAMED = 5
 MAX_GROUPS = 8
@@ -162,6 +163,18 @@ def _choose_reader(
     return readers.reader_named(name) if name else None
 
 
+def _set_limit(_context: click.Context, option: click.Parameter, value: int | None) -> int | None:
+    name = str(option.name).removeprefix("max_")
+    setattr(LIMITS, name, getattr(Limits, name) if value is None else value)
+    return value
+
+
+def _limit(name: str, text: str) -> Decorator:
+    text = f"{text} [default: {getattr(Limits, name):,}]"
+    whole = click.IntRange(min=1)
+    return click.option(f"--max-{name}", type=whole, metavar="N", callback=_set_limit, help=text)
+
+
 STUDY_ARGUMENT: Decorator = click.argument("path", metavar="STUDY", type=click.Path(path_type=Path))
 JSON_OPTION: Decorator = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object."
@@ -195,6 +208,8 @@ LOG_OPTIONS: tuple[Decorator, ...] = (
         help="Judge only these turns. Default: the assistant's in a chat, all in self-play.",
     ),
     click.option("--skip-bad", is_flag=True, help="Don't fail if some entries can't be read."),
+    _limit("turns", "Refuse a conversation with more turns."),
+    _limit("expansion", "Refuse a log that decompresses to more than N times its size."),
     click.option("--verbose", is_flag=True, help="List each file that was not read, and why."),
     click.option(
         "--cache",

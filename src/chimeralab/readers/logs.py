@@ -28,6 +28,7 @@ from chimeralab.readers.seam import (
 )
 from chimeralab.readers.stores import read_store
 from chimeralab.readers.streams import (
+    LIMITS,
     LogFile,
     as_stream,
     open_archive,
@@ -143,7 +144,7 @@ def _from_log(path: str, formats: Formats, report: Report) -> Iterator[Trajector
         except MemoryError:
             report("needs more memory than is available; write one conversation per line", place)
     try:
-        yield from map(_read_written_calls, formats.finish(file_place(path)))
+        yield from _finished(formats.finish(file_place(path)), file_place(path), report)
     except Unreadable as problem:
         report(str(problem), file_place(path))
 
@@ -220,7 +221,7 @@ def read_conversations(
 ) -> Iterator[Trajectory]:
     """Yield the conversations of JSON values; unreadable values are reported."""
     yield from _from_each(values, formats, report)
-    yield from map(_read_written_calls, formats.finish(place))
+    yield from _finished(formats.finish(place), place, report)
 
 
 def _from_each(values: Values, formats: Formats, report: Report) -> Iterator[Trajectory]:
@@ -262,11 +263,33 @@ def _read_written_calls(trajectory: Trajectory) -> Trajectory:
     return read_calls(trajectory)
 
 
+def _finished(
+    trajectories: Iterable[Trajectory], place: Place, report: Report
+) -> Iterator[Trajectory]:
+    """Yield what several entries made; a conversation that is refused leaves the others."""
+    for trajectory in trajectories:
+        try:
+            _check_length(trajectory)
+        except Unreadable as problem:
+            report(f"conversation {trajectory.id}: {problem}", place)
+        else:
+            yield _read_written_calls(trajectory)
+
+
 def _require_turns(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
     for trajectory in trajectories:
         if not trajectory.turns:
             raise Unreadable("no turns")
+        _check_length(trajectory)
         yield trajectory
+
+
+def _check_length(trajectory: Trajectory) -> None:
+    if len(trajectory.turns) > LIMITS.turns:
+        raise Unreadable(
+            f"has {len(trajectory.turns):,} turns, more than the {LIMITS.turns:,} that one "
+            "conversation may have; allow more with --max-turns"
+        )
 
 
 def find_logs(

@@ -40,7 +40,20 @@ MAX_WHOLE = 1 << 30
 CHUNK = 1 << 16
 # Logs of loops compress extremely well, so the ratio is only checked above this size.
 FREE_EXPANSION = 64 << 20
-MAX_EXPANSION = 100
+
+
+@dataclass
+class Limits:
+    """What a log may have before it is refused; commands set it by --max-turns and --max-expansion.
+
+    It is one for the process, as `csv.field_size_limit` is: logs are opened in many places.
+    """
+
+    turns: int = 100_000  # of a conversation; judging so many of the same takes 20 s
+    expansion: int = 100
+
+
+LIMITS = Limits()
 # One byte of zstd can expand to 32 kB, and decompressors return all of it: feed little.
 ZSTD_CHUNK = 1 << 10
 
@@ -125,10 +138,10 @@ class CompressedStream:
 
 def check_expansion(compressed: int, size: int) -> None:
     """Reject a decompression bomb before it fills the memory."""
-    if size > FREE_EXPANSION and size > compressed * MAX_EXPANSION:
+    if size > FREE_EXPANSION and size > compressed * LIMITS.expansion:
         raise Unreadable(
-            f"decompresses to more than {FREE_EXPANSION >> 20} MB and over {MAX_EXPANSION} times "
-            "its size; decompress it yourself if that is expected"
+            f"decompresses to more than {FREE_EXPANSION >> 20} MB and over {LIMITS.expansion:,} "
+            "times its size; if that is expected, allow more with --max-expansion"
         )
 
 

@@ -30,7 +30,7 @@ from chimeralab.readers.seam import (
     other_scalars,
     try_json,
 )
-from chimeralab.readers.streams import MAX_LINE, check_expansion
+from chimeralab.readers.streams import FREE_EXPANSION, MAX_LINE, check_expansion
 
 USUAL = {
     "id": (
@@ -225,8 +225,13 @@ def parquet_rows(
     stream.seek(0)
     try:
         with pq.ParquetFile(stream) as table:
-            for batch in table.iter_batches(ROWS_AT_ONCE, groups):
-                seen += batch.nbytes
+            read = range(table.num_row_groups) if groups is None else groups
+            parts = [table.metadata.row_group(n) for n in read]
+            check_expansion(size, sum(part.total_byte_size for part in parts))
+            has_dictionaries = "dictionary<" in str(table.schema_arrow)
+            for batch in table.iter_batches(_rows_at_once(parts), read):
+                columns = batch.columns if has_dictionaries else [batch]
+                seen += sum(map(_written_size, columns))
                 check_expansion(size, seen)
                 for row in batch.to_pylist():
                     yield row, place.at(number)
@@ -236,6 +241,34 @@ def parquet_rows(
             raise
         reason = str(error).partition("\n")[0]
         report(f"can't be read as Parquet ({reason})", place)
+
+
+def _rows_at_once(groups: Iterable[Any]) -> int:
+    """How many rows fit into memory, however often the file's longest text is in them.
+
+    A text that many rows share is in the file once, and no text is longer than its column.
+    """
+    longest = max(
+        (g.column(n).total_uncompressed_size for g in groups for n in range(g.num_columns)),
+        default=0,
+    )
+    return max(1, min(ROWS_AT_ONCE, 4 * FREE_EXPANSION // max(1, longest)))
+
+
+def _written_size(data: Any) -> int:
+    """The bytes of Arrow data, with each text counted as often as it occurs."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    kind = getattr(data, "type", None)
+    if kind is not None and pa.types.is_dictionary(kind):
+        lengths = pc.binary_length(data.dictionary.cast(pa.large_binary()))
+        return pc.sum(lengths.take(data.indices)).as_py() or 0
+    if kind is not None and pa.types.is_struct(kind):
+        return sum(map(_written_size, data.flatten()))
+    if kind is not None and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        return _written_size(data.flatten())
+    return int(data.nbytes)
 
 
 LABEL = re.compile(
