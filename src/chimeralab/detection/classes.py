@@ -152,6 +152,7 @@ class StepLog:
 
     def __init__(self, declared: Mapping[str, Iterable[str]] | None = None) -> None:
         self.identities = Identities(declared)
+        self._described: tuple[Call, ToolStep] | None = None
         self._steps: deque[ToolStep] = deque(maxlen=WINDOW)
         self._read: dict[str, list[Any]] = {}  # identity: result, times, number of the first
         self._round: deque[tuple[str, int, int]] = deque(maxlen=ROUND)
@@ -176,6 +177,7 @@ class StepLog:
         if step.is_new and not hands_on:
             self._handed.clear()
         self._steps.append(step)
+        self._described = None
         if not (step.changes or step.waits):
             self.identities.learn(call, step.result, is_query=step.asks)
         return sorted(found, key=lambda each: tuple(PATIENCE).index(each.kind))
@@ -185,7 +187,9 @@ class StepLog:
         self._handed.clear()
 
     def describe(self, number: int, call: Call) -> ToolStep:
-        """A call as later ones are compared with it."""
+        """A call as later ones are compared with it; that before `add` is kept for it."""
+        if self._described and self._described[0] is call:
+            return self._described[1]
         arguments = read_arguments(call.arguments)
         action, command = action_of(arguments), command_of(arguments)
         tool = name_of_tool(call.name, action or command)
@@ -207,10 +211,12 @@ class StepLog:
         seen = not changes and any(each.result == result for each in self._steps)
         is_new = bool(result) and not failed and not known and not seen and not nothing
         asks = asks and (bool(result) or (searches and call.result is not None))
-        return ToolStep(
+        step = ToolStep(
             *(number, tool, identity, result, answer, failed, error),
             *(changes, waits, asks or nothing, is_new),
         )
+        self._described = call, step
+        return step
 
     def _compare(self, step: ToolStep) -> Iterator[Repetition]:
         yield from self._find_same_call(step)

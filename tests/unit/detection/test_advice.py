@@ -46,7 +46,7 @@ TOLD: dict[str, tuple[int, int | None, str]] = {
     "plan reworded": (6, None, "“todo_write” has given the same answer 6 times since message 1"),
     "20 files four times": (46, None, "You have called “read_file {\"path\": \"src/module_5.py\"}”"
         " 3 times with the same outcome since message 6, and there are 20 calls"),
-    "45 files four times": (96, None, "You have called “read_file {\"path\": \"src/module_5.py\"}” "),
+    "45 files four times": (96, None, "You have called “read_file {\"path\":"),
     "handed over and back": (6, 8, "Work has been handed over 6 times since message 1"),
     "failing test after different edits": (12, None, "“bash {\"command\": \"pytest -q\"}” has"
         " failed in the same way 6 times since message 2, after 5 different edits"),

@@ -48,7 +48,7 @@ def test_what_may_matter_is_not_learnt(calls: list[tuple[dict[str, Any], str]]) 
 
 
 def run(calls: list[Call], **settings: Any) -> list[tuple[int, str]]:
-    watch, told = Watch(**settings), []
+    watch, told = Watch(**settings), list[tuple[int, str]]()
     turns = [Turn("", "a", "assistant", spoken=False, calls=(call,)) for call in calls]
     for n in range(1, len(turns) + 1):
         found = watch.follow(Trajectory("t", tuple(turns[:n])))
