@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 from chimeralab import Trajectory
 from chimeralab.core.records import RESULT_ROLES, Call, role_of_turn
+from chimeralab.detection.guard import read_message
 from chimeralab.integrations.claude_code import ClaudeCodeHook
 from chimeralab.integrations.watch import GuardAction, Watch
+from chimeralab.readers.chat import ChatMessage
 
 Ask = tuple[int, GuardAction | None]
 """Up to which message of the log a guard was asked, and what it said."""
@@ -85,14 +87,22 @@ def openai_messages(said: Said) -> list[Message]:
 
 
 def ask_before_each_answer(talk: Trajectory, make: Make, convert: Convert) -> Iterator[Ask]:
-    """Ask as a guard before each call of the model, with all that was said before."""
-    watch, objects, last = Watch(), list[Any](), 0
+    """Ask as a guard before each call of the model, with all that was said before.
+
+    Only what is new is converted: a whole conversation at each step would give the same messages.
+    """
+    watch, new, last = Watch(), list[ChatMessage](), 0
+
+    def ask() -> GuardAction | None:
+        return watch._judge(("", ""), new, watch._start, lambda talk: talk.decide())
+
     for said in read_log(talk):
         if said.role == "assistant" and last:
-            yield last, watch.follow(convert(objects))
-        objects += make(said)
+            yield last, ask()
+            new = []
+        new += [read_message(message) for message in convert(make(said))]
         last = said.position
-    yield last, watch.follow(convert(objects))
+    yield last, ask()
 
 
 def by_watch(talk: Trajectory) -> Iterator[Ask]:
