@@ -160,7 +160,8 @@ class Loop(Record):
     ``began``, ``noticed``, ``ended`` and ``repeats`` are positions of messages, from 1.
     ``ended`` is None while the loop continues; ``repeats`` are the earlier messages that
     ``noticed`` repeats. Only the level ``verdict`` counts as looping; a ``notice`` is weaker
-    evidence. ``stream`` is ``all``, ``speaker:NAME`` or ``calls``.
+    evidence. ``stream`` is ``all``, ``speaker:NAME`` or ``calls``, or ``run`` for work that other
+    conversations of the same run have done.
 
     ``echoes`` has, for each repeating message, its position and those of the messages it repeats.
     It is None in a live guard.
@@ -177,6 +178,11 @@ class Loop(Record):
     excerpt: str
     score: float
     echoes: tuple[tuple[int, ...], ...] | None = None
+
+    @property
+    def rewind_to(self) -> int:
+        """The last message before the loop: what a host keeps that goes back; 0 if none is left."""
+        return self.began - 1
 
 
 @dataclass(frozen=True, slots=True)

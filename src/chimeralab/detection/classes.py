@@ -7,7 +7,7 @@ are compared without what always changes: times, durations, ids, temporary paths
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -20,6 +20,7 @@ from chimeralab.detection.calls import (
     normalize_arguments,
     read_arguments,
 )
+from chimeralab.detection.identity import Identities
 
 
 class Patience(NamedTuple):
@@ -57,12 +58,6 @@ NEWS = 3  # calls with news after which a search starts over
 SHORT_ANSWER = 200  # characters: an answer of more is not that nothing was found
 MIN_ERROR_WORDS = 2  # fewer do not say what went wrong
 
-# Arguments that explain a call or name it, and do not change what it does.
-_COSMETIC = {
-    *("description", "reason", "reasoning", "explanation", "explain", "thought", "thoughts"),
-    *("thinking", "rationale", "justification", "intent", "call_id", "tool_call_id", "request_id"),
-    *("trace_id", "timestamp", "security_risk", "task_progress"),
-}
 _TARGETS = ("file_path", "path", "filepath", "filename", "file", "target_file", "notebook_path",
             "absolute_path", "target", "key", "name", "field", "url", "id")  # fmt: skip
 _OLD = ("old_string", "old_str", "old_text", "old", "search", "from")
@@ -155,7 +150,9 @@ class Repetition(NamedTuple):
 class StepLog:
     """The last calls of a conversation, compared by every class."""
 
-    def __init__(self) -> None:
+    def __init__(self, declared: Mapping[str, Iterable[str]] | None = None) -> None:
+        self.identities = Identities(declared)
+        self._described: tuple[Call, ToolStep] | None = None
         self._steps: deque[ToolStep] = deque(maxlen=WINDOW)
         self._read: dict[str, list[Any]] = {}  # identity: result, times, number of the first
         self._round: deque[tuple[str, int, int]] = deque(maxlen=ROUND)
@@ -170,29 +167,29 @@ class StepLog:
         unknown = call.result is None or _CHANGES.search(call.name)
         if call.arguments is None and call.error is None and unknown:
             return []
-        step, hands_over = self._describe(number, call), bool(_HANDS_OVER.search(call.name))
+        step, hands_on = self.describe(number, call), hands_over(call.name)
         found = [
-            *(
-                self._find_waiting(step)
-                if step.waits
-                else ()
-                if hands_over
-                else self._compare(step)
-            ),
+            *(self._find_waiting(step) if step.waits else () if hands_on else self._compare(step)),
             *self._find_undo(step, call),
             *self._find_rereading(step),
-            *(self._find_handover(step, call) if hands_over else ()),
+            *(self._find_handover(step, call) if hands_on else ()),
         ]
-        if step.is_new and not hands_over:
+        if step.is_new and not hands_on:
             self._handed.clear()
         self._steps.append(step)
+        self._described = None
+        if not (step.changes or step.waits):
+            self.identities.learn(call, step.result, is_query=step.asks)
         return sorted(found, key=lambda each: tuple(PATIENCE).index(each.kind))
 
     def record_news(self) -> None:
         """Record that somebody said something new: what was handed over has been worked on."""
         self._handed.clear()
 
-    def _describe(self, number: int, call: Call) -> ToolStep:
+    def describe(self, number: int, call: Call) -> ToolStep:
+        """A call as later ones are compared with it; that before `add` is kept for it."""
+        if self._described and self._described[0] is call:
+            return self._described[1]
         arguments = read_arguments(call.arguments)
         action, command = action_of(arguments), command_of(arguments)
         tool = name_of_tool(call.name, action or command)
@@ -209,15 +206,17 @@ class StepLog:
         if _PLANS.search(call.name) and isinstance(arguments, Mapping):
             result = answer = progress_of(arguments)
             changes, waits, asks, failed = False, False, True, False
-        identity = identify_call(call)
+        identity = self.identities.identify(call)
         known = any(each.identity == identity for each in self._steps)
         seen = not changes and any(each.result == result for each in self._steps)
         is_new = bool(result) and not failed and not known and not seen and not nothing
         asks = asks and (bool(result) or (searches and call.result is not None))
-        return ToolStep(
+        step = ToolStep(
             *(number, tool, identity, result, answer, failed, error),
             *(changes, waits, asks or nothing, is_new),
         )
+        self._described = call, step
+        return step
 
     def _compare(self, step: ToolStep) -> Iterator[Repetition]:
         yield from self._find_same_call(step)
@@ -360,6 +359,11 @@ class StepLog:
                 return
 
 
+def hands_over(tool: str) -> bool:
+    """Whether a tool passes work to another agent, by its name."""
+    return bool(_HANDS_OVER.search(tool))
+
+
 def name_of_tool(name: str, command: str) -> str:
     """The tool; for a shell with its program, so that `ls` does not stand for `pytest`.
 
@@ -407,19 +411,6 @@ def read_edit(arguments: Any) -> tuple[str, str | None, str] | None:
     new = next((normalize(str(arguments[key])) for key in _NEW if key in arguments), None)
     old = next((normalize(str(arguments[key])) for key in _OLD if key in arguments), None)
     return (target, old, new) if target and new is not None and new != old else None
-
-
-def identify_call(call: Call) -> str:
-    """A call by its name and the arguments that make it what it is.
-
-    >>> identify_call(Call("bash", {"command": "ls", "description": "List the files"}))
-    'bash {"command": "ls"}'
-    """
-    arguments = read_arguments(call.arguments)
-    if isinstance(arguments, Mapping):
-        kept = {key: value for key, value in arguments.items() if key not in _COSMETIC}
-        arguments = kept or arguments
-    return f"{call.name} {normalize_arguments(arguments)}"
 
 
 def progress_of(arguments: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from chimeralab.core.records import Call, Loop
 from chimeralab.detection.calls import normalize_arguments
 from chimeralab.detection.guard import Guard, Tools, identify_loop, read_message
 from chimeralab.detection.loops import LOOPS, Loops
+from chimeralab.detection.runs import RunWork
 from chimeralab.readers.chat import ChatMessage
 
 SWITCH = "CHIMERA_GUARD"
@@ -32,8 +33,17 @@ STOPPED = f"{MARK}stopped. "
 SIGNED = re.compile(rf"{MARK}((?:(?!{MARK}).)*?) \[guard:([0-9a-f]{{8}})\]", re.DOTALL)
 PROMPTING = {"user", "system", "developer"}  # the roles in which hosts pass on a nudge
 
+# How people tell a guard to let a loop go on. "Continue" is not among them: it is said to agents.
+CARRY_ON = re.compile(
+    r"\W*(?:(?:yes|ok|okay|please|no|just)\W+)*"
+    r"(?:carry on|keep (?:going|waiting|polling|trying|at it)"
+    r"|go on|let it (?:run|go on)|(?:this|that|it)(?:'s| is) (?:fine|ok|okay|not a loop|no loop)"
+    r"|ignore the (?:loop )?guard)\b.{0,40}",
+    re.IGNORECASE,
+)
 TAIL = 200  # messages judged of a conversation seen for the first time; windows are shorter
 MAX_CONVERSATIONS = 256
+ALLOWED_STEPS = 20
 
 Message = Mapping[str, Any]
 _Decide = Callable[["_Conversation"], "GuardAction | None"]
@@ -65,6 +75,7 @@ class WatchSettings(TypedDict, total=False):
     loops: Loops
     enabled: bool
     on_stop: OnStop
+    max_wait: float | None
 
 
 class Watch:
@@ -72,7 +83,8 @@ class Watch:
 
     ``tools`` are settings per tool, as in `Guard`; ``enabled=False``, or the environment variable
     CHIMERA_GUARD=off, turns it off. With ``on_stop="refuse"``, a loop of tool calls is not stopped:
-    `check_call` refuses the calls that it repeats. A message that can't be read is an `InputError`;
+    `check_call` refuses the calls that it repeats. An agent that waits is advised, and stopped only
+    after ``max_wait`` seconds, if these are given. A message that can't be read is an `InputError`;
     an error inside the guard is logged once and ends the watching of its conversation.
 
     >>> watch = Watch()
@@ -91,25 +103,29 @@ class Watch:
     Loop guard: stopped. You have called “sh make” 5 times with the same outcome since message 1.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its settings
         self,
         *,
         tools: Tools | None = None,
         loops: Loops = LOOPS,
         enabled: bool = True,
         on_stop: OnStop = "end",
+        max_wait: float | None = None,
         place: Callable[[int], str] = "message {}".format,
+        time_of: Callable[[int], float] | None = None,
     ) -> None:
         if on_stop not in ("end", "refuse"):
             raise InputError(f"on_stop is {on_stop!r}; expected 'end' or 'refuse'")
         self._enabled, self._refuses, self._logged = enabled, on_stop == "refuse", False
         self._lock = RLock()
         self._conversations: OrderedDict[str | int, _Conversation | None] = OrderedDict()
+        self._runs: OrderedDict[str, RunWork] = OrderedDict()
 
         def start(before: int = 0) -> _Conversation:
-            guard = Guard(vectors=False, loops=loops, tools=tools)
-            guard.place = lambda position: place(before + position)
-            guard.was_refused = was_refused
+            guard = Guard(vectors=False, loops=loops, tools=tools, max_wait=max_wait)
+            guard.reset(before)
+            guard.place, guard.was_refused = place, was_refused
+            guard.time_of = time_of or guard.time_of
             return _Conversation(guard, refuses=self._refuses)
 
         self._start = start
@@ -126,15 +142,18 @@ class Watch:
         read, start = read_message(message), self._start
         return self._judge((key, key), [read], start, _Conversation.decide)
 
-    def follow(self, messages: Any, key: str = "") -> GuardAction | None:
+    def follow(self, messages: Any, key: str = "", run: str = "") -> GuardAction | None:
         """Judge the new messages of a conversation, given as a whole, as `detect` takes it.
 
         Conversations are identified by their beginning, so a changed beginning, as after a summary,
-        is a new conversation; ``key`` separates identical ones.
+        is a new conversation; ``key`` separates identical ones. ``run`` names the run of which
+        several agents work, each by its ``key``, to see whether one repeats another's work.
         """
-        return self._follow(messages, key, _Conversation.decide) if self.enabled else None
+        return self._follow(messages, key, _Conversation.decide, run) if self.enabled else None
 
-    def _follow(self, messages: Any, key: str, decide: _Decide) -> GuardAction | None:
+    def _follow(
+        self, messages: Any, key: str, decide: _Decide, run: str = ""
+    ) -> GuardAction | None:
         listed = _list_messages(messages)
         names = [hash(key)]
         try:
@@ -149,13 +168,26 @@ class Watch:
             before = max(0, len(listed) - TAIL) if known is None else known
             new = [read_message(message) for message in listed[before:]]
             old = names[0] if known is None else names[known]
-            return self._judge((old, names[-1]), new, lambda: self._start(before), decide)
+            return self._judge((old, names[-1]), new, lambda: self._begin(before, key, run), decide)
 
-    def follow_safely(self, messages: Iterable[Any], key: str = "") -> GuardAction | None:
+    def _begin(self, before: int, key: str, run: str) -> "_Conversation":
+        """Start watching a conversation, with what the others of its run have done."""
+        conversation = self._start(before)
+        if run:
+            work = self._runs.pop(run, None) or RunWork()
+            self._runs[run] = work
+            if len(self._runs) > MAX_CONVERSATIONS:
+                self._runs.popitem(last=False)
+            conversation.guard.join_run(work, key)
+        return conversation
+
+    def follow_safely(
+        self, messages: Iterable[Any], key: str = "", run: str = ""
+    ) -> GuardAction | None:
         """`follow` for a guard inside a host, which nothing may break."""
         if self.enabled:
             with self.contain_errors():
-                return self.follow(messages, key)
+                return self.follow(messages, key, run)
         return None
 
     def check_call(
@@ -166,7 +198,7 @@ class Watch:
             return None
         return self._follow(messages, key, lambda talk: talk.check_call(name, arguments))
 
-    def allow(self, loop: Loop, steps: int = 20) -> None:
+    def allow(self, loop: Loop, steps: int = ALLOWED_STEPS) -> None:
         """Let a loop go on for a number of repeats; after them, it is nudged again first."""
         with self._lock:
             for conversation in filter(None, self._conversations.values()):
@@ -231,7 +263,7 @@ class LoopAllowance:
 
     _watch: Watch
 
-    def allow(self, loop: Loop, steps: int = 20) -> None:
+    def allow(self, loop: Loop, steps: int = ALLOWED_STEPS) -> None:
         """Let a loop go on for a number of repeats; after them, it is nudged again first."""
         self._watch.allow(loop, steps)
 
@@ -260,7 +292,7 @@ class _Conversation:
                 guard.mark_nudged()
             elif turn.role == "user" and turn.spoken and not content.results:
                 self._stopped = None
-                guard.forgive()
+                guard.forgive(ALLOWED_STEPS if CARRY_ON.fullmatch(turn.text) else 0)
 
     def decide(self) -> GuardAction | None:
         """Nudge or stop, if it is time; a nudge counts as given."""
