@@ -164,7 +164,9 @@ class Loop(Record):
     conversations of the same run have done.
 
     ``echoes`` has, for each repeating message, its position and those of the messages it repeats.
-    It is None in a live guard.
+    ``frame`` is the template of a loop of that kind: its fixed parts in order, with None for each
+    slot; ``fillings`` has a row for each message that fits it: its position, then a text for each
+    slot. The three are None in a live guard, and the last two where there is no template.
     """
 
     level: str
@@ -178,6 +180,8 @@ class Loop(Record):
     excerpt: str
     score: float
     echoes: tuple[tuple[int, ...], ...] | None = None
+    frame: tuple[str | None, ...] | None = None
+    fillings: tuple[tuple[int | str, ...], ...] | None = None
 
     @property
     def rewind_to(self) -> int:

@@ -62,9 +62,11 @@ def from_json(row: Mapping[str, Any]) -> Detection:
 
 
 def _loop(row: Mapping[str, Any]) -> Loop:
-    echoes = row.get("echoes")  # absent in early studies
-    tuples = None if echoes is None else tuple(map(tuple, echoes))
-    return Loop(**{**row, "repeats": tuple(row["repeats"]), "echoes": tuples})
+    # Early studies have neither echoes nor frames.
+    lists = {name: row[name] for name in ("echoes", "fillings") if row.get(name) is not None}
+    tuples = {name: tuple(map(tuple, rows)) for name, rows in lists.items()}
+    frame = None if row.get("frame") is None else tuple(row["frame"])
+    return Loop(**{**row, "repeats": tuple(row["repeats"]), "frame": frame, **tuples})
 
 
 def findings(detection: Detection, limit: int = MAX_FINDINGS) -> Iterator[str]:
