@@ -5,8 +5,18 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from chimeralab.core.records import Caveat, Detection, Episode, Evidence, Loop, TurnTrace
+from chimeralab.core.records import (
+    Cause,
+    Caveat,
+    Cost,
+    Detection,
+    Episode,
+    Evidence,
+    Loop,
+    TurnTrace,
+)
 
+COSTS = ("cost", "loop_cost", "after_notice")
 MAX_FINDINGS = 3  # the first turns are enough to show a long collapse
 
 CAVEATS = {
@@ -57,6 +67,7 @@ def from_json(row: Mapping[str, Any]) -> Detection:
         "warnings": tuple(Caveat(**w) for w in row["warnings"]),
         "trace": trace and tuple(TurnTrace(**{**t, "lags": tuple(t["lags"])}) for t in trace),
         "loops": tuple(map(_loop, row.get("loops", ()))),
+        **{name: Cost(**row[name]) for name in COSTS if row.get(name)},
     }
     return Detection(**values)
 
@@ -64,7 +75,11 @@ def from_json(row: Mapping[str, Any]) -> Detection:
 def _loop(row: Mapping[str, Any]) -> Loop:
     echoes = row.get("echoes")  # absent in early studies
     tuples = None if echoes is None else tuple(map(tuple, echoes))
-    return Loop(**{**row, "repeats": tuple(row["repeats"]), "echoes": tuples})
+    cost, cause = row.get("cost"), row.get("cause")
+    known: dict[str, Any] = {"repeats": tuple(row["repeats"]), "echoes": tuples}
+    known["cost"] = Cost(**cost) if cost else None
+    known["cause"] = Cause(**{**cause, "messages": tuple(cause["messages"])}) if cause else None
+    return Loop(**{**row, **known})
 
 
 def findings(detection: Detection, limit: int = MAX_FINDINGS) -> Iterator[str]:
