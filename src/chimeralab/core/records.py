@@ -185,8 +185,10 @@ class Loop(Record):
     evidence. ``stream`` is ``all``, ``speaker:NAME`` or ``calls``.
 
     ``echoes`` has, for each repeating message, its position and those of the messages it repeats.
-    ``cost`` is that of the messages from ``began`` to ``ended``, and ``cause`` is None if none was
-    found. ``echoes`` and ``cost`` are None in a live guard.
+    ``frame`` is the template of a loop of that kind: its fixed parts in order, with None for each
+    slot; ``fillings`` has a row for each message that fits it: its position, then a text for each
+    slot. Both are None where there is no template. ``cost`` is that of the messages from ``began``
+    to ``ended``, and ``cause`` is None if none was found. All of these are None in a live guard.
     """
 
     level: str
@@ -200,6 +202,8 @@ class Loop(Record):
     excerpt: str
     score: float
     echoes: tuple[tuple[int, ...], ...] | None = None
+    frame: tuple[str | None, ...] | None = None
+    fillings: tuple[tuple[int | str, ...], ...] | None = None
     cost: Cost | None = None
     cause: Cause | None = None
 

@@ -25,7 +25,7 @@ from chimeralab.detection.evidence import (
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.seam import Detector, Needs, Observation, Signal
 from chimeralab.detection.winding import WindingDown
-from chimeralab.detection.words import SpokenMessage
+from chimeralab.detection.words import SpokenMessage, fill_frame, find_frame
 
 EXCERPT = 80
 ROUNDING = 1e-9
@@ -637,7 +637,23 @@ def attach_echoes(
             if earlier and is_in_stream(turns[position - 1], loop.stream):
                 yield (position, *earlier)
 
-    return tuple(replace(loop, echoes=tuple(echoes(loop))) for loop in loops)
+    found = (replace(loop, echoes=tuple(echoes(loop))) for loop in loops)
+    return tuple(attach_frame(loop, turns) for loop in found)
+
+
+def attach_frame(loop: Loop, turns: Sequence[Turn]) -> Loop:
+    """Add to a loop of templates the one of the message that showed it, and what fills its slots."""
+    if loop.kind != "template":
+        return loop
+    texts = [turns[position - 1].text for position in (loop.noticed, *loop.repeats)]
+    frame = find_frame(texts) if len(texts) > 1 else None
+    if frame is None:
+        return loop
+    places = {*loop.repeats, loop.noticed, *(n for echo in loop.echoes or () for n in echo)}
+    rows = ((n, fill_frame(frame, turns[n - 1].text)) for n in sorted(places))
+    fillings: tuple[tuple[int | str, ...], ...]
+    fillings = tuple((n, *slots) for n, slots in rows if slots is not None)
+    return replace(loop, frame=frame, fillings=fillings)
 
 
 def restore_echoes(
@@ -645,7 +661,7 @@ def restore_echoes(
 ) -> Sequence[Loop]:
     """Add echoes to stored loops; where they were not stored, they are computed again."""
     if all(loop.echoes is not None for loop in loops):
-        return loops
+        return tuple(loop if loop.frame else attach_frame(loop, turns) for loop in loops)
     stream = LoopStream(settings)
     repeats = {n: stream.update(turn) for n, turn in enumerate(turns, start=1)}
     return attach_echoes(loops, turns, repeats)

@@ -73,13 +73,14 @@ def from_json(row: Mapping[str, Any]) -> Detection:
 
 
 def _loop(row: Mapping[str, Any]) -> Loop:
-    echoes = row.get("echoes")  # absent in early studies
-    tuples = None if echoes is None else tuple(map(tuple, echoes))
+    # Early studies have neither echoes nor frames.
+    lists = {name: row[name] for name in ("echoes", "fillings") if row.get(name) is not None}
+    known: dict[str, Any] = {name: tuple(map(tuple, rows)) for name, rows in lists.items()}
+    known["frame"] = None if row.get("frame") is None else tuple(row["frame"])
     cost, cause = row.get("cost"), row.get("cause")
-    known: dict[str, Any] = {"repeats": tuple(row["repeats"]), "echoes": tuples}
     known["cost"] = Cost(**cost) if cost else None
     known["cause"] = Cause(**{**cause, "messages": tuple(cause["messages"])}) if cause else None
-    return Loop(**{**row, **known})
+    return Loop(**{**row, "repeats": tuple(row["repeats"]), **known})
 
 
 def findings(detection: Detection, limit: int = MAX_FINDINGS) -> Iterator[str]:
