@@ -5,6 +5,7 @@ loops that overlap are counted once. A conversation whose log gives usage is mea
 wrote without usage is estimated and says so, and what it read is part of the usage of its answer.
 """
 
+from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import NONE, plural, short_count, short_time
 from chimeralab.core.records import (
     RESULT_ROLES,
     Cost,
@@ -244,3 +246,84 @@ def _divide(whole: int, sizes: Sequence[int]) -> list[int]:
     sizes = sizes if any(sizes) else [1] * len(sizes)
     ends = [whole * size // sum(sizes) for size in accumulate(sizes, initial=0)]
     return [end - start for start, end in pairwise(ends)]
+
+
+class LoopTotals:
+    """Running totals over verdicts: how many loop, since when, and what the loops cost."""
+
+    def __init__(self) -> None:
+        self.conversations = self.looping = 0
+        self.messages = self.looping_messages = 0
+        self.onsets = array("q")  # where each first loop began
+        # By whether they are estimated: tokens inside a loop, after its notice, and in all.
+        self.tokens = {False: [0, 0, 0], True: [0, 0, 0]}
+        self.seconds: list[float | None] = [None, None]  # inside a loop, and in all
+        self.money: list[float | None] = [None, None]
+
+    def add(self, found: Detection) -> None:
+        self.conversations += 1
+        self.messages += found.messages or 0
+        self.looping_messages += found.looping_messages or 0
+        if found.looping:
+            self.looping += 1
+            self.onsets.append(min(n.began for n in found.loops if n.level == "verdict"))
+        if found.cost is None or found.loop_cost is None or found.after_notice is None:
+            return
+        costs = found.loop_cost, found.after_notice, found.cost
+        sums = self.tokens[found.cost.estimated]
+        for place, cost in enumerate(costs):
+            sums[place] += cost.tokens
+        for own, name in ((self.seconds, "seconds"), (self.money, "money")):
+            for place, value in enumerate((getattr(costs[0], name), getattr(costs[2], name))):
+                if value is not None:
+                    own[place] = (own[place] or 0) + value
+
+    def headline(self) -> str:
+        """How many conversations loop, what share of the tokens that took, and since when.
+
+        >>> LoopTotals().headline()
+        'No conversation was judged for loops.'
+        """
+        if not self.conversations:
+            return "No conversation was judged for loops."
+        total = plural(self.conversations, "conversation")
+        verb = "loops" if 1 in (self.looping, self.conversations) else "loop"
+        parts = [f"{self.looping:,} of {total} {verb}"]
+        if self.looping and (shares := list(self._shares())):
+            parts.append(f"{' and '.join(shares)} tokens were spent inside a loop")
+        if self.looping:
+            half = sorted(self.onsets)[(self.looping - 1) // 2]
+            began = "it began" if self.looping == 1 else "half began"
+            parts.append(f"{began} {'at' if self.looping == 1 else 'by'} message {half}")
+        return "; ".join(parts) + "."
+
+    def _shares(self) -> Iterator[str]:
+        """The share of tokens inside a loop; measured and estimated ones are never added up."""
+        known = {kind: sums for kind, sums in self.tokens.items() if sums[2]}
+        for estimated, (inside, _, every) in known.items():
+            share = 100 * inside / every
+            shown = "~" * estimated + f"{share:.{int(0 < share < 1)}f} %"
+            among = ("measured", "estimated")[estimated]
+            yield f"{shown} of all" + (f" {among}" if len(known) > 1 else "")
+
+    def costs(self) -> str:
+        """What the loops cost, and what came after the first notices; nothing if none loops."""
+        if not self.looping:
+            return ""
+        known = {kind: sums for kind, sums in self.tokens.items() if sums[2]}
+        spent = [f"{'~' * kind}{short_count(sums[0])}" for kind, sums in known.items()]
+        later = [f"{'~' * kind}{short_count(sums[1])}" for kind, sums in known.items()]
+        parts = [f"{' + '.join(spent)} tokens"] if spent else []
+        parts += [short_time(self.seconds[0])] if self.seconds[0] is not None else []
+        parts += [f"{self.money[0]:,.2f} in money"] if self.money[0] is not None else []
+        if not parts:
+            return ""
+        saved = f"; {' + '.join(later)} tokens came after the first notice" if later else ""
+        return f"Inside loops: {', '.join(parts)}{saved}."
+
+    def cells(self) -> list[str]:
+        """The tokens inside loops, and their share, for a table."""
+        known = {kind: sums for kind, sums in self.tokens.items() if sums[2]}
+        shown = [f"{'~' * kind}{short_count(sums[0])}" for kind, sums in known.items()]
+        shares = [f"{'~' * kind}{100 * sums[0] / sums[2]:.0f} %" for kind, sums in known.items()]
+        return [" + ".join(shown) or NONE, ", ".join(shares) or NONE]

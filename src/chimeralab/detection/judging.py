@@ -77,7 +77,7 @@ class Judge:
     An encoder is opened only if the collapse detector needs similarities.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         detector: Detector | None = LOCKED,
         loops: Loops | None = LOOPS,
