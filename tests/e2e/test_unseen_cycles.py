@@ -105,7 +105,12 @@ def test_equal_conditions_are_not_ranked(chimera: Chimera, rotated: Callable[...
     for text in (told, page):
         assert "would change from free = looping = rotation to" in text
         assert re.search(r"to rotation \(\d\d\.\d %\) > free \(0\.0 %\) = looping \(0\.0 %\)", text)
-    study = rotated(("onset = 12", "onset = 6"))
+
+
+def test_smallest_share_is_that_of_every_equal_condition(
+    chimera: Chimera, rotated: Callable[..., Path]
+) -> None:
+    study = rotated()
     told = plain(chimera("analyse", study).out)
     assert "would change from looping > free = rotation to" in told
     assert "largest under looping" in told
