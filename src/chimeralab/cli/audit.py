@@ -10,7 +10,7 @@ from rich.text import Text
 from chimeralab.cli.options import is_study, suggest_table
 from chimeralab.cli.terminal import out, sanitize, say
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import percent
+from chimeralab.core.numbers import between, percent
 from chimeralab.core.schema import json_text
 from chimeralab.rating.audit import FIGURES, Audit, audit_json, explain, panel_json, write_record
 from chimeralab.rating.audit import audit as compare
@@ -178,6 +178,8 @@ def _print(result: Audit) -> None:
     pairs = result.overall.pairs
     for pair, panel in pairs.items() if len(pairs) > 1 else ():
         kappa = panel.reasons.get("kappa") if panel.kappa is None else f"kappa {panel.kappa:.4f}"
+        if panel.kappa_ci_score:
+            kappa = f"{kappa} (95 % score interval {between(panel.kappa_ci_score, 3)})"
         agreement = f"agreement {percent(panel.agreement)}, n {panel.n_valid}"
         out.print(Text(sanitize(f"{' and '.join(pair)}: {kappa}, {agreement}")))
     out.print()

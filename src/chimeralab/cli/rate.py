@@ -463,6 +463,7 @@ def attack(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
     help="In proportion to conditions, or balanced on the verdict. [default: condition]",
 )
 @click.option("--seed", type=int, help="Seed of the set. [default: 0]")
+@CODE_OPTION
 @JSON_OPTION
 def calibrate(path: Path, raters: tuple[str, ...], **options: Any) -> None:
     """Compare raters on a practice set, and lock the rubric if they agree.
@@ -489,7 +490,7 @@ def calibrate(path: Path, raters: tuple[str, ...], **options: Any) -> None:
         raise InputError("a practice set is drawn for its raters: name them with --rater")
     size = options["size"] or SIZE
     bar = Gate(raters, sample=size, rule="point", **asked) if raters else None
-    study = Study(path)
+    study = Study(path, ask_consent(options["allow_code"]))
     found = calibrate(study, bar)
     if options["as_json"]:
         click.echo(json_text(found))
