@@ -1,6 +1,5 @@
 """Verify a bundle: verify its study, and recreate every other file."""
 
-import json
 import math
 import re
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from chimeralab.bundle.build import write_derived
 from chimeralab.bundle.documents import CRATE, crate, readme, versions
 from chimeralab.bundle.manifest import bundle_hash, hashes_of, read_manifest
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import write_text
+from chimeralab.core.files import parse_json, read_regular, write_text
 from chimeralab.report.files import write_report
 from chimeralab.study import Study
 from chimeralab.study.database import MANIFEST
@@ -84,7 +83,7 @@ def find_changed_files(folder: Path) -> Iterator[Finding]:
 def _read_version(folder: Path) -> str:
     """The version of chimera-lab that made a bundle."""
     try:
-        found = json.loads((folder / "versions.json").read_text(encoding="utf-8"))
+        found = parse_json(read_regular(folder / "versions.json"))
         return str(found["bundle_made_with"])
     except (OSError, ValueError, KeyError, TypeError):
         return "of an unknown version"

@@ -3,13 +3,12 @@
 The hash of the manifest itself is the hash of the bundle.
 """
 
-import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import write_text
+from chimeralab.core.files import file_hash, read_regular, write_text
 from chimeralab.study.database import MANIFEST
 
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
@@ -21,11 +20,6 @@ def is_bundle(folder: Path) -> bool:
 
 def bundle_hash(folder: Path) -> str:
     return file_hash(folder / MANIFEST)
-
-
-def file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def hashes_of(folder: Path) -> dict[str, str]:
@@ -49,7 +43,7 @@ def manifest_text(hashes: Mapping[str, str]) -> str:
 def read_manifest(folder: Path) -> dict[str, str]:
     """Read the expected hash of each file; only the exact format we write is accepted."""
     try:
-        text = (folder / MANIFEST).read_bytes().decode()
+        text = read_regular(folder / MANIFEST).decode()
         found = [_LINE.fullmatch(line) for line in text.splitlines()]
         hashes = {match[2]: match[1] for match in found if match}
         if manifest_text(dict(sorted(hashes.items()))) == text:

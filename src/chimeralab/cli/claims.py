@@ -55,7 +55,7 @@ def claims(text: Path, folder: Path, fill: Path | None, as_json: bool) -> None:
     from chimeralab.report.named_numbers import load_numbers  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
 
-    content = read_text(text, "a text to check")
+    content = read_text(text, "a text to check", pipes=True)
     study = Study(folder)
     warn_unverified(study)
     numbers = load_numbers(study, say)

@@ -1,10 +1,12 @@
 """Read text files with clear errors, and write files and folders atomically."""
 
+import errno
 import hashlib
 import json
 import os
 import platform
 import re
+import stat
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -15,11 +17,34 @@ from typing import Any
 
 from chimeralab.core.errors import InputError
 
+MAX_BYTES = 1 << 30
 
-def read_text(path: Path, expected: str = "", *, max_bytes: int | None = None) -> str:
+
+def read_regular(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """Read a file that somebody else may have put there; what is wrong with it is an `OSError`.
+
+    Opening a pipe would wait for a writer forever, and a device gives bytes without end.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    if found.st_size > max_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {max_bytes / 1e6:,.0f} MB")
+    return path.read_bytes()
+
+
+def file_hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_text(
+    path: Path, expected: str = "", *, max_bytes: int | None = None, pipes: bool = False
+) -> str:
     """Read a UTF-8 file, with or without a byte order mark; ``-`` is standard input.
 
-    ``expected`` describes the content for error messages. Files over ``max_bytes`` are rejected.
+    ``expected`` describes the content for error messages. Files over ``max_bytes`` are rejected,
+    and so is what is not a file, unless it may be one of the ``pipes`` of a shell.
     """
     hint = f"; expected {expected}" if expected else ""
     try:
@@ -27,7 +52,8 @@ def read_text(path: Path, expected: str = "", *, max_bytes: int | None = None) -
             return sys.stdin.read()
         if max_bytes is not None and path.stat().st_size > max_bytes:
             raise InputError(f"{path} is larger than {max_bytes / 1e6:g} MB{hint}")
-        return path.read_text(encoding="utf-8-sig")
+        content = path.read_bytes() if pipes and path.is_fifo() else read_regular(path)
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
         raise InputError(f"{path} can't be read ({error.strerror or error}){hint}") from None
     except UnicodeDecodeError:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import atomic_file, parse_json, parse_toml, write_text
+from chimeralab.core.files import atomic_file, parse_json, parse_toml, read_regular, write_text
 from chimeralab.core.parts import read_record
 from chimeralab.core.records import Record
 
@@ -288,7 +288,7 @@ def _lock_entry(rubric: Rubric, calibration: Mapping[str, Any] | None) -> dict[s
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise InputError(f"{path} can't be read ({error.strerror})") from None
 

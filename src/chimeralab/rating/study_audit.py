@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import write_text
+from chimeralab.core.files import parse_json, read_regular, write_text
 from chimeralab.core.numbers import percent, plural
 from chimeralab.core.parts import format_value
 from chimeralab.core.schema import json_text
@@ -280,7 +280,7 @@ def _table(
 def _archive_earlier_record(folder: Path, found: Audit) -> None:
     """Move the record of an earlier attempt to its own folder; delete that of this one."""
     try:
-        record = json.loads((folder / JSON).read_text(encoding="utf-8"))
+        record = parse_json(read_regular(folder / JSON))
         population = str(record["audit"]["gate"]["population"])
     except (OSError, ValueError, KeyError, TypeError):
         population = found.gate.population
@@ -333,7 +333,7 @@ def recompute_gate(study: Study) -> CheckResult:
         was, now = ("passed" if each else "failed" for each in (sample.passed, passed))
         findings.append(Finding(sample.name, f"it {was}, but its labels give: {now}"))
     try:
-        record = json.loads((study.path / place).read_text(encoding="utf-8"))
+        record = parse_json(read_regular(study.path / place))
         verdict = "passed" if passed else "failed"
         # Records of early versions have no outcome.
         recorded = (record["verdict"], record.get("outcome", found.gate.name))

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.files import read_regular
 from chimeralab.core.parts import validate
 from chimeralab.core.schema import FIRST_SCHEMA, SCHEMA, check_schema
 from chimeralab.study import chain
@@ -424,7 +425,7 @@ def tally_path(store: Path) -> Path:
 def read_tally(store: Path) -> tuple[int, str] | None:
     """Read the chain's length and head next to a database; None if they can't be read."""
     try:
-        records, *head = tally_path(store).read_text(encoding="ascii").split()
+        records, *head = read_regular(tally_path(store)).decode("ascii").split()
         return int(records), "".join(head)
     except (OSError, ValueError):
         return None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import parse_json, write_text
+from chimeralab.core.files import parse_json, read_regular, write_text
 from chimeralab.core.schema import SCHEMA, json_text
 from chimeralab.study.folder import Study
 from chimeralab.study.lock import digest, resolve
@@ -85,7 +85,7 @@ class Estimates:
         with suppress(OSError, ValueError):
             if hash_files(self._study.path, STEP) != read_step(self._study.path, STEP).get("files"):
                 return {}
-            found = parse_json(self.path.read_text(encoding="utf-8"))
+            found = parse_json(read_regular(self.path))
             if isinstance(found, dict) and found.pop("schema", None) == SCHEMA:
                 return found
         return {}

@@ -14,7 +14,7 @@ from typing import Any
 
 from chimeralab import version
 from chimeralab.core.errors import InputError
-from chimeralab.core.files import atomic_file, parse_json
+from chimeralab.core.files import atomic_file, parse_json, read_regular
 from chimeralab.core.parts import PARTS, format_value
 from chimeralab.core.records import Record, plain_value
 from chimeralab.core.schema import SCHEMA, check_schema
@@ -89,7 +89,7 @@ def write_lock(path: Path, lock: Lock) -> None:
 def read_lock(path: Path) -> Lock:
     """Read a lock and check its hash."""
     try:
-        values = parse_json(path.read_text(encoding="utf-8"))
+        values = parse_json(read_regular(path))
         lock = Lock(values.pop("sha256"), values["resolved"], values.get("locked_at"))
         number = values.get("schema", SCHEMA)
         if not isinstance(lock.resolved, dict) or not isinstance(number, int):

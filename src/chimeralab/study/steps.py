@@ -3,14 +3,13 @@
 A chain that was cut off, and a file that was edited, contradict it.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from chimeralab.core.files import make_folder, parse_json, write_text
+from chimeralab.core.files import file_hash, make_folder, parse_json, read_regular, write_text
 from chimeralab.core.schema import SCHEMA
 from chimeralab.study.chain import Chain
 from chimeralab.study.folder import Study
@@ -54,7 +53,7 @@ def hash_files(folder: Path, step: str) -> dict[str, str]:
     root = folder / FILES[step] if step in FILES else folder / FOLDER / "none"
     paths = [root, *sorted(root.rglob("*"))]
     return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        path.relative_to(folder).as_posix(): file_hash(path)
         for path in paths
         if path.is_file() and not path.name.startswith(".")
     }
@@ -65,7 +64,7 @@ def read_step(folder: Path, step: str) -> dict[str, Any]:
     path = folder / FOLDER / f"{step}.lock"
     if not path.is_file():
         return {}
-    values: dict[str, Any] = parse_json(path.read_bytes())
+    values: dict[str, Any] = parse_json(read_regular(path))
     if not isinstance(values, dict) or values.pop("sha256", None) != digest(values):
         raise ValueError("it was edited: its contents do not match its hash")
     return values
