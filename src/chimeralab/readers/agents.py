@@ -273,6 +273,9 @@ ROUTE = "Next speaker "
 TERMINALS = frozenset({"computer_terminal", "computerterminal"})
 
 
+TEXTS = frozenset({"content", "text"})
+
+
 class AgentHistory(Reader):
     """Messages of a team of agents, as AG2 runs, the Who&When set and AgentRx have them."""
 
@@ -284,7 +287,7 @@ class AgentHistory(Reader):
 
     def matches(self, value: Any) -> bool:
         first = next(iter(self._messages(value)), None)
-        if not isinstance(first, dict) or "content" not in first or "message_type" in first:
+        if not isinstance(first, dict) or "message_type" in first or TEXTS.isdisjoint(first):
             return False
         if isinstance(value, list):
             return has_asides(value)
@@ -312,6 +315,8 @@ class AgentHistory(Reader):
 
 def _team_message(message: Any, place: str) -> ChatMessage:
     given = as_object(message, place)
+    if "content" not in given:
+        given = {**given, "content": first_present(given, "text", "system_prompt")}
     agent = first_text(given, "name", "role") or "agent"
     if agent.lower() in TERMINALS:
         return parse_message({**given, "role": "tool", "name": None}, place)
@@ -421,11 +426,14 @@ UNFINISHED = ("loading", "init", "running", "paused", "idle")
 SOURCES = ("agent", "user", "environment", "hook")
 
 
+EVENT_LISTS = ("history", "trajectory")
+
+
 class OpenHands(Reader):
     """Events of OpenHands: actions and observations, or those of its SDK."""
 
     name = "openhands"
-    keys = frozenset({"history", "source"})
+    keys = frozenset({"history", "trajectory", "source"})
     recognised = "events with source, and action, observation or kind; a file each or together"
     turns = "a message or finish action; any other action is a call, its observation the result"
     left_out = "recalls, state changes, condensations"
@@ -436,8 +444,8 @@ class OpenHands(Reader):
         self._events: list[Any] = []
 
     def matches(self, value: Any) -> bool:
-        listed = items(value.get("history") if isinstance(value, dict) else value)
-        event = listed[0] if listed else value
+        held = first_present(value, *EVENT_LISTS) if isinstance(value, dict) else value
+        event = next(iter(_unpair(items(held)[:1])), value)
         if not isinstance(event, dict) or "source" not in event:
             return False
         if isinstance(event.get("kind"), str) and event["source"] in SOURCES:
@@ -445,7 +453,7 @@ class OpenHands(Reader):
         return first_text(event, "action", "observation") is not None
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        if isinstance(value, dict) and "history" not in value:
+        if isinstance(value, dict) and EVENT_LISTS[0] not in value and EVENT_LISTS[1] not in value:
             list(_event_messages(value, "the event"))  # report errors at their own line
             self._events.append(value)
             return
@@ -454,11 +462,19 @@ class OpenHands(Reader):
             {k: v for k, v in fields.items() if k != "metadata"}, exclude={"id"}
         )
         name = get_id(fields, "instance_id", "id") or place.default_id()
-        yield _event_talk(name, get_list(fields, "history"), metadata, place)
+        key = next((key for key in EVENT_LISTS if key in fields), EVENT_LISTS[0])
+        yield _event_talk(name, _unpair(get_list(fields, key)), metadata, place)
 
     def finish(self, place: Place) -> Iterator[Trajectory]:
         if self._events:
             yield _event_talk(place.stem, self._events, {}, place)
+
+
+def _unpair(events: list[Any]) -> list[Any]:
+    """List the events of the first versions, which kept pairs of an action and an observation."""
+    pairs = ([each] if isinstance(each, dict) else items(each) or [each] for each in events)
+    listed = chain.from_iterable(pairs)
+    return [event for event in listed if get_path(event, "observation") != "null"]
 
 
 def _event_talk(name: str, events: list[Any], metadata: dict[str, Any], place: Place) -> Trajectory:

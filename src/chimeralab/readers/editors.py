@@ -22,6 +22,7 @@ from chimeralab.readers.seam import (
     NO_OBJECTS,
     Place,
     Reader,
+    Unreadable,
     as_object,
     as_object_with,
     first_present,
@@ -148,9 +149,9 @@ def _copilot_answer(request: Mapping[str, Any], at: Mapping[str, Any]) -> Iterat
     for each in [*items(request.get("response")), {"kind": "end"}]:
         part = as_object(each, "a part of a response")
         kind = part.get("kind")
-        if kind is None or kind == "inlineReference":
-            reference = get_path(part, "inlineReference", "path")
-            texts.append(first_text(part, "value", "name") or str_or_none(reference) or "")
+        if kind in (None, "inlineReference", "markdownContent"):
+            named = get_path(part, "inlineReference", "path") or get_path(part, "content", "value")
+            texts.append(first_text(part, "value", "name") or str_or_none(named) or "")
             continue
         if kind in ("toolInvocationSerialized", "thinking", "end"):
             if text := "".join(texts).strip():
@@ -188,6 +189,64 @@ def _copilot_call(
 
 def _message_text(value: Any) -> str | None:
     return str_or_none(value) or str_or_none(get_path(value, "value"))
+
+
+SET, PUSH, DELETE = 1, 2, 3  # the kinds of changes in the journal of VS Code; 0 is the first state
+
+
+class CopilotJournal(CopilotChat):
+    """Chats of Copilot as newer versions of VS Code keep them: a state, and changes to it."""
+
+    name = "copilot-journal"
+    keys = frozenset({"kind"})
+    recognised = "lines with a numeric kind: a state with requests under v, then changes at k"
+    turns = "as in copilot, once all changes are made"
+    whole = False
+
+    def __init__(self) -> None:
+        self._state: dict[str, Any] = {}
+
+    def matches(self, value: Any) -> bool:
+        kind = value.get("kind") if isinstance(value, dict) else None
+        if type(kind) is not int or not 0 <= kind <= DELETE:
+            return False
+        return isinstance(value.get("k") if kind else get_path(value, "v", "requests"), list)
+
+    def says_something(self, value: Any) -> bool:
+        return "requests" in (value.get("k") or value.get("v") or ())
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        fields = as_object(value, "the line")
+        if fields.get("kind") == 0:
+            self._state = dict(as_object(fields.get("v"), "v"))
+        else:
+            _change(self._state, get_list(fields, "k"), fields)
+        return iter(())
+
+    def finish(self, place: Place) -> Iterator[Trajectory]:
+        if self._state.get("requests"):
+            yield from super().read(self._state, replace(place, line=None, part="conversation 1"))
+
+
+def _change(holder: Any, path: list[Any], change: Mapping[str, Any]) -> None:
+    """Set, delete or add to what is at a path of fields and positions."""
+    kind, value = change.get("kind"), change.get("v")
+    try:
+        for key in path[:-1]:
+            holder = holder[key]
+        last = path[-1]
+        if kind == PUSH:
+            listed = holder.setdefault(last, []) if isinstance(holder, dict) else holder[last]
+            del listed[change["i"] if isinstance(change.get("i"), int) else len(listed) :]
+            listed.extend(items(value))
+        elif kind == DELETE:
+            del holder[last]
+        elif isinstance(holder, list) and last == len(holder):
+            holder.append(value)
+        else:
+            holder[last] = value
+    except (LookupError, TypeError, AttributeError):
+        raise Unreadable("changes what the lines above do not have") from None
 
 
 class OpenCode(Reader):

@@ -1,4 +1,4 @@
-"""Event streams of agents: a line for each message, tool call, tool result or change of state."""
+"""Event streams of agents: a line for each message, call, result or change of state."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -24,6 +24,7 @@ from chimeralab.readers.seam import (
     first_text,
     get_id,
     get_path,
+    items,
     try_json,
 )
 
@@ -156,3 +157,81 @@ def event_message(
         text = first_text(raw, "description", "text", "prompt")
     content = parse_content({"content": text}, "content") if text is not None else None
     return annotate(make_message(content, role), about) if content and content.text else None
+
+
+COPILOT_KINDS = ("session.", "user.", "assistant.", "tool.", "system.", "subagent.", "hook.")
+
+
+class CopilotCLI(Reader):
+    """Sessions of Copilot CLI, and transcripts of Copilot in VS Code: `events.jsonl`."""
+
+    name = "copilot-cli"
+    keys = frozenset({"data"})
+    recognised = "lines with a type such as assistant.message or tool.execution_complete, and data"
+    turns = "a message; its toolRequests, with the tool.execution_complete of the same id"
+    left_out = "starts and ends of turns, hooks, changes of model, attachments"
+    whole = False
+
+    def __init__(self) -> None:
+        self._messages: list[ChatMessage] = []
+        self._about: dict[str, Any] = {}
+        self._called: set[str] = set()
+        self._agents: dict[str, str] = {}
+
+    def matches(self, value: Any) -> bool:
+        kind, data = get_path(value, "type"), get_path(value, "data")
+        known = isinstance(kind, str) and (kind.startswith(COPILOT_KINDS) or kind == "abort")
+        return known and isinstance(data, dict) and "timestamp" in value
+
+    def says_something(self, value: Any) -> bool:
+        return str(value["type"]).endswith(".message")
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        fields = as_object(value, "the event")
+        data = as_object(fields.get("data"), "data")
+        kind = str(fields.get("type"))
+        if kind == "session.start":
+            self._about["session"] = get_id(data, "sessionId")
+            self._about["model"] = first_text(data, "selectedModel")
+        elif kind.startswith("subagent."):
+            self._agents[str(data.get("toolCallId"))] = first_text(data, "agentName") or ""
+        elif found := self._message(kind, data):
+            used = {"output_tokens": data.get("outputTokens")}
+            agent = self._agents.get(str(data.get("parentToolCallId")))
+            about = {"timestamp": fields.get("timestamp"), "usage": used, "agent": agent}
+            self._messages.append(annotate(found, about))
+        return iter(())
+
+    def _message(self, kind: str, data: Mapping[str, Any]) -> ChatMessage | None:
+        model = first_text(data, "model")
+        if kind in ("user.message", "system.message"):
+            return make_message(first_text(data, "content") or "", kind.partition(".")[0])
+        if kind == "assistant.message":
+            requests = [each for each in items(data.get("toolRequests")) if isinstance(each, dict)]
+            calls = tuple(_copilot_request(each, "name") for each in requests)
+            self._called |= {name for name, _ in calls if name}
+            thought = reasoning_text(data.get("reasoningText"))
+            text = first_text(data, "content") or ""
+            said = Content(text, bool(calls), calls, reasoning=thought)
+            return make_message(said, "assistant", None, model)
+        name, call = _copilot_request(data, "toolName")
+        if kind == "tool.execution_start" and name not in self._called:
+            self._called |= {name} if name else set()
+            return make_message(Content("", True, ((name, call),)), "assistant", None, model)
+        if kind == "tool.execution_complete":
+            failed = True if data.get("success") is False else None
+            told = first_present(data, "result", "error")
+            told = first_present(told, "content", "message") if isinstance(told, dict) else told
+            return make_result(told, name, failed)
+        return None
+
+    def finish(self, place: Place) -> Iterator[Trajectory]:
+        if self._messages:
+            name = self._about.get("session") or place.stem
+            yield make_trajectory(place, name, self._messages, self._about)
+
+
+def _copilot_request(data: Mapping[str, Any], named: str) -> tuple[str | None, Call]:
+    given = data.get("arguments")
+    given = (try_json(given) or given) if isinstance(given, str) else given
+    return get_id(data, "toolCallId"), Call(first_text(data, named) or "", given)

@@ -26,14 +26,14 @@ from chimeralab.readers.consoles import (
     MetaGPT,
     OpenManus,
 )
-from chimeralab.readers.editors import Cline, CopilotChat, OpenCode
+from chimeralab.readers.editors import Cline, CopilotChat, CopilotJournal, OpenCode
 from chimeralab.readers.evaluations import Inspect, Promptfoo, Tau2
-from chimeralab.readers.events import EventStream
+from chimeralab.readers.events import CopilotCLI, EventStream
 from chimeralab.readers.markdown import MarkdownChat, Terminal
 from chimeralab.readers.opentelemetry import OpenTelemetry
 from chimeralab.readers.plain import Plain
 from chimeralab.readers.providers import ChatGPT, Gemini, Responses
-from chimeralab.readers.seam import Place, Reader, Unreadable, Values, items, json_type
+from chimeralab.readers.seam import Place, Reader, Unreadable, Values, items, json_type, try_json
 from chimeralab.readers.sessions import ClaudeCode, Codex, GeminiCLI, Pi
 from chimeralab.readers.stores import LangGraph, OpenAISessions
 from chimeralab.readers.tables import NameAndText, RowPerTurn
@@ -43,16 +43,19 @@ READERS: dict[str, type[Reader]] = {
     reader.name: reader
     for reader in (
         Plain, Inspect, OpenTelemetry, LangSmith, Langfuse, OpenAITraces, Tau2, Promptfoo, ChatGPT,
-        GeminiCLI, Codex, Pi, Cline, CopilotChat, OpenCode, EventStream, LangChain, AutoGen,
-        OpenHands, SWEAgent, AgentHistory, WebArena, ATIF, Gemini, Responses, Preferences, OpenAI,
-        ShareGPT, ClaudeCode, Aider, HeadedText, OpenManus, HyperAgent, ChatDev, MetaGPT,
-        MarkdownChat, Terminal, RowPerTurn, NameAndText, LangGraph, OpenAISessions,
+        GeminiCLI, Codex, Pi, Cline, CopilotChat, CopilotJournal, CopilotCLI, OpenCode,
+        EventStream, LangChain, AutoGen, OpenHands, SWEAgent, AgentHistory, WebArena, ATIF, Gemini,
+        Responses, Preferences, OpenAI, ShareGPT, ClaudeCode, Aider, HeadedText, OpenManus,
+        HyperAgent, ChatDev, MetaGPT, MarkdownChat, Terminal, RowPerTurn, NameAndText, LangGraph,
+        OpenAISessions,
     )
 }  # fmt: skip
 """All formats by name. Their order is that of the table; the surest reader of a value reads it."""
 
 UNKNOWN = "not a conversation in a known format"
 HINT = "`chimera formats` lists them"
+
+MESSAGES = ("messages", "conversations", "conversation", "trajectory")
 
 NOT_CONVERSATIONS = {
     "resourceLogs": "OpenTelemetry log records, not conversations; let your instrumentation put "
@@ -93,6 +96,23 @@ def keys_of(value: dict[str, Any]) -> set[str]:
     """
     first = next(iter(items(value.get("messages"))), None)
     return {*value, *(f"messages.{key}" for key in (first if isinstance(first, dict) else ()))}
+
+
+def unpack_messages(value: Any) -> Any:
+    """Parse messages that are JSON inside a text, as columns of data sets have them.
+
+    >>> unpack_messages({"messages": '[{"role": "user"}]'})
+    {'messages': [{'role': 'user'}]}
+    """
+    if isinstance(value, dict):
+        if value.keys() == {"role", "message"} and isinstance(value["message"], dict):
+            return {**value["message"], "role": value["role"]}  # a line of Cursor's transcripts
+        for key in MESSAGES:
+            held = value.get(key)
+            inner = try_json(held) if isinstance(held, str) else None
+            if isinstance(inner, list):
+                return {**value, key: inner}
+    return value
 
 
 class Formats:
@@ -166,7 +186,8 @@ class Formats:
 
     def conversations(self, values: Values) -> Iterator[tuple[Any, Place]]:
         """Yield each value, or the conversations inside it if it has several."""
-        for value, place in values:
+        for each, place in values:
+            value = unpack_messages(each)
             if isinstance(value, list):
                 inner = [] if self.is_one_talk(value) else value
             elif self.chosen in (None, Plain) and self._reader(Plain).matches(value):

@@ -24,7 +24,8 @@ from chimeralab.readers.seam import COMMON, NO_OBJECTS, Place, Reader, Text, try
 
 # A heading such as `## User`, `### 👤 User`, `_**Assistant (model)**_` or `**Tool: bash**`.
 HEADING = re.compile(
-    r"^(?:#{1,4} +|_\*\*|\*\*(?=Tool: ))(?P<sign>[^\w\s`*_\[(<]+\s+)?(?P<title>[^\n]{1,120}?)"
+    r"^(?:#{1,4} +|_\*\*|\*\*(?=Tool: )|(?P<bold>\*\*))"
+    r"(?P<sign>[^\w\s`*_\[(<]+\s+)?(?P<title>[^\n]{1,120}?)"
     r"(?:\*\*_|\*\*)?:?[ \t]*$"
 )
 TITLES = {
@@ -38,6 +39,7 @@ TITLES = {
     "tool": re.compile(r"(?:tool(?: call| use)?: *)`?([^`\n]+?)`?|`([^`\n]+)`", re.I),
     "system": re.compile(r"(?:info|system|error|warning|notification|metadata|summary)", re.I),
 }
+SYMBOLS = re.compile(r"\s+[^\w\s(`]+\Z")
 ASSISTANT_SIGNS = ("🤖", "💬")
 RESULT_SIGNS = ("✅", "❌", "🔧", "⚙")
 FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
@@ -49,11 +51,20 @@ TIME = re.compile(r"\A\s*- Time: (\S+)|\(.*?(\d{4}-\d\d-\d\d[T ][\d:.]+Z?)\)")
 SPECSTORY_TOOL = re.compile(
     r'<tool-use data-tool-type="[^"]*" data-tool-name="([^"]*)">(.*?)</tool-use>', re.DOTALL
 )
-# Earlier versions of SpecStory: `Tool use: **Name** what`, and `Result:` or `Error:` above a block.
-TOOL_USE = re.compile(
-    r"^Tool use: \*\*([\w.-]+)\*\*[ \t]*([^\n]*)\n(.*?)(?=^Tool use: \*\*|\Z)",
-    re.DOTALL | re.MULTILINE,
+# Earlier versions of SpecStory: `Tool use: **Name** what`, up to a rule, or else to the next one.
+TOOL_LINE = re.compile(r"^Tool use: \*\*([\w.-]+)\*\*[ \t]*([^\n]*)$", re.MULTILINE)
+TOOLS_USED = re.compile(r"^_Tools used: ([\w.:, -]+)_$", re.MULTILINE)
+# Exports of Cline and its kin, and those of Gemini CLI.
+USED = re.compile(r"^\[Tool Use: ([\w.-]+)\][ \t]*\n?(.*?)(?=^\[Tool Use: |\Z)", re.M | re.S)
+GAVE = re.compile(
+    r"^\[Tool( \(Error\))?\][ \t]*\n(.*?)(?=^\[Tool(?: \(Error\))?\]|\Z)", re.M | re.S
 )
+SENT = re.compile(
+    r"\*\*Tool (Command|Response)\*\*:\s*```json\n(.*?)\n```[ \t]*(?=\n|\Z)", re.DOTALL
+)
+SUMMARY = re.compile(r"<summary>\s*(?:Tool use: \*\*[^*]*\*\*)?([^<]*)</summary>")
+PARAMETERS = re.compile(r"^\*Parameters\*:(.*?)^\*Result\*:(.*?)(?:</details>|\Z)", re.M | re.S)
+RULES = re.compile(r"\A(?:\s*---[ \t]*(?:\n|\Z))+|(?:\n\s*---[ \t]*)+\s*\Z")
 TASK_LIST = "**Agent task list:**"
 # Exports of Cursor fold what its tools did, and list its plan again and again.
 FOLDED = re.compile(r"<details>\s*<summary>([^<\n]*)</summary>(.*?)</details>", re.DOTALL)
@@ -82,9 +93,12 @@ def heading_kind(line: str) -> tuple[str, str] | None:
     if found is None:
         return None
     title, sign = found["title"].strip("*_ "), (found["sign"] or "").strip()
+    title = SYMBOLS.sub("", title).removesuffix(":") or title
     kind = next((kind for kind, known in TITLES.items() if known.fullmatch(title)), None)
     is_tool = sign.startswith(RESULT_SIGNS) or title.lower().startswith("tool")
     if (kind == "tool" and not is_tool) or (kind == "system" and not sign):
+        return None
+    if found["bold"] is not None and kind not in ("user", "assistant"):
         return None
     if kind is None and sign.startswith(ASSISTANT_SIGNS) and not line.startswith("# "):
         kind = "assistant"
@@ -95,34 +109,43 @@ def sections_of(text: str) -> list[tuple[str, str, str]]:
     """Split an export into sections: kind, heading and text. Headings in code are not counted."""
     for respect_code in (True, False):
         sections: list[tuple[str, str, list[str]]] = []
-        fence = ""
+        fence, in_tool, below_rule = "", False, True
         for line in text.splitlines():
-            mark = FENCE.match(line) if respect_code else None
+            in_tool = respect_code and (in_tool or line.startswith("<tool-use "))
+            mark = FENCE.match(line) if respect_code and not in_tool else None
+            # Only a side below a rule is a heading in bold. A block of code may have been cut.
+            in_bold = line.startswith("**") and below_rule and heading_kind(line) is not None
+            if (in_bold or line.startswith(("_**User", "_**A"))) and not in_tool:
+                fence = ""
+            below_rule = line.strip() == "---" or (below_rule and not line.strip())
             if mark and not fence:
                 fence = mark[1]
             elif mark and mark[1].startswith(fence) and not line.strip().strip("`~"):
                 fence = ""
-            known = None if fence else heading_kind(line)
+            known = None if fence or in_tool else heading_kind(line)
+            if line.startswith("**") and not in_bold and known and known[0] != "tool":
+                known = None
             if known:
                 sections.append((*known, [line]))
             elif sections:
                 sections[-1][2].append(line)
-        if not fence:  # an export that cuts a block of code never closes it
+            in_tool = in_tool and "</tool-use>" not in line
+        if not (fence or in_tool):  # an export that cuts a block of code never closes it
             break
     return [(kind, title, "\n".join(lines)) for kind, title, lines in sections]
 
 
 class MarkdownChat(Reader):
-    """Exports with a heading for each message: Claude, Codex, Copilot, opencode, SpecStory."""
+    """Exports with a heading for each message: of SpecStory, Cursor, Cline, opencode and others."""
 
     name = "markdown"
     keys = NO_OBJECTS
-    recognised = "a text with headings like '## User' and '## Assistant', or '_**User**_'"
+    recognised = "a text with headings like '## User' and '## Assistant', '_**User**_', '**User**'"
     turns = "the text below a heading; a tool's section is a call, with its output as the result"
     left_out = "text above the first message"
 
     def matches(self, value: Any) -> bool:
-        if not isinstance(value, Text) or "ser" not in value:
+        if not isinstance(value, Text) or not ("ser" in value or "SER" in value):
             return False
         kinds = [kind for kind, _, _ in sections_of(value)]
         return "user" in kinds and "assistant" in kinds
@@ -153,9 +176,12 @@ def _section_messages(kind: str, title: str, body: str) -> Iterator[ChatMessage]
     body = THOUGHT.sub("", body) if thoughts else body
     tools = [tool_message(found[1], found[2]) for found in SPECSTORY_TOOL.finditer(body)]
     text = SPECSTORY_TOOL.sub("", body).strip()
-    if kind == "assistant" and text.startswith("Tool use: **"):
-        tools += [tool_use(*found.groups()) for found in TOOL_USE.finditer(text + "\n")]
-        text = ""
+    if kind == "assistant" and TOOL_LINE.search(text):
+        text, used = split_tool_uses(text)
+        tools += [tool_use(*each) for each in used]
+    elif kind == "assistant" and (named := TOOLS_USED.search(text)):
+        tools += [tool_use(name.strip(), "", "") for name in named[1].split(",")]
+        text = TOOLS_USED.sub("", text).strip()
     elif kind == "assistant" and text.startswith(TASK_LIST):
         tools.append(tool_use("task_list", text.removeprefix(TASK_LIST), ""))
         text = ""
@@ -164,10 +190,71 @@ def _section_messages(kind: str, title: str, body: str) -> Iterator[ChatMessage]
         text = typed[0]
     if thoughts:
         yield make_thought(thoughts)
-    if text or folded:
-        turn, content = make_message(Content(text, tools=bool(folded)), kind)
-        yield annotate(ChatMessage(replace(turn, calls=folded), content), about)
+    text, sent, given = take_sent(text)
+    if text or folded or sent:
+        calls = tuple((None, call) for call in sent)
+        turn, content = make_message(Content(text, bool(folded or sent), calls), kind)
+        turn = replace(turn, calls=(*folded, *turn.calls))
+        yield annotate(ChatMessage(turn, content), about)
+    yield from given
     yield from tools
+
+
+def take_sent(text: str) -> tuple[str, list[Call], list[ChatMessage]]:
+    """Take the calls and the results out of a message, if an export marks them.
+
+    >>> take_sent("Look.\\n[Tool Use: read_file]\\nPath: a.py")[:2]
+    ('Look.', [Call(name='read_file', arguments='Path: a.py', result=None, error=None)])
+    """
+    if "[Tool" not in text and "**Tool " not in text:
+        return text, [], []
+    calls = [Call(found[1], found[2].strip() or None) for found in USED.finditer(text)]
+    given = [make_result(f[2].strip(), None, bool(f[1]) or None) for f in GAVE.finditer(text)]
+    for kind, told in SENT.findall(text):
+        fields = try_json(told)
+        fields = fields if isinstance(fields, dict) else {"name": "", "args": told}
+        if kind == "Command":
+            calls.append(Call(str(fields.get("name")), fields.get("args")))
+        else:
+            answer = fields.get("response", fields.get("args"))
+            answer = answer if isinstance(answer, dict) else {"output": answer}
+            error = answer.get("error")
+            given.append(make_result(error or answer.get("output"), None, bool(error) or None))
+    for pattern in (SENT, USED, GAVE):
+        text = pattern.sub("", text)
+    return text.strip(), calls, given
+
+
+def split_tool_uses(text: str) -> tuple[str, list[tuple[str, str, str]]]:
+    """Split a message into what it says, and the tools that it used: name, what for, and the rest.
+
+    >>> split_tool_uses("Look.\\n---\\nTool use: **grep** x\\nFound.\\n\\n---\\n\\nDone.")
+    ('Look.\\n\\nDone.', [('grep', 'x', 'Found.\\n')])
+    """
+    said: list[list[str]] = [[]]
+    used: list[tuple[str, str, list[str]]] = []
+    fence, depth = "", 0
+    lines = said[-1]
+    for line in text.splitlines():
+        mark = FENCE.match(line)
+        if named := TOOL_LINE.match(line):
+            lines = []
+            used.append((named[1], named[2], lines))
+            fence, depth = "", 0
+            continue
+        if mark and not fence:
+            fence = mark[1]
+        elif mark and mark[1].startswith(fence) and not line.strip().strip("`~"):
+            fence = ""
+        if not fence:
+            depth = max(0, depth + line.count("<details") - line.count("</details>"))
+        if line.strip() == "---" and not (fence or depth) and lines is not said[-1]:
+            lines = []
+            said.append(lines)
+        else:
+            lines.append(line)
+    texts = (RULES.sub("", "\n".join(each)).strip() for each in said)
+    return "\n\n".join(filter(None, texts)), [(n, a, "\n".join(rest)) for n, a, rest in used]
 
 
 def unfold(text: str) -> tuple[str, tuple[Call, ...]]:
@@ -219,24 +306,40 @@ def blocks_of(text: str) -> list[str]:
 def tool_message(name: str, body: str) -> ChatMessage:
     """Read a call from its section: the first block is what was asked, the last what came back."""
     blocks = blocks_of(body)
-    command = COMMAND.search(body)
+    command, listed, found = COMMAND.search(body), PARAMETERS.search(body), SUMMARY.search(body)
+    title = found[1].strip(" •\n") if found else ""
+    # Some exports say what was asked in a line above the output.
+    above = re.split(FENCE_LINE, SUMMARY.sub("", body))[0]
+    above = re.sub(r"<summary>.*?</summary>|</?\w+>", "", above).strip()
     asked: Any = command[1] if command else None
-    if not command and blocks and (len(blocks) > 1 or ASKED.search(body)):
-        asked = blocks.pop(0)
-        asked = try_json(asked) or asked
-    if asked is None:  # some exports say what was asked in a line above the output
-        above = re.sub(r"<summary>.*?</summary>|</?\w+>", "", re.split(FENCE_LINE, body)[0])
-        asked = above.strip() or None
-    call = Call(name, asked, blocks[-1] if blocks else None)
-    turn, content = make_message(Content("", tools=True), "assistant")
-    return ChatMessage(replace(turn, calls=(call,)), content)
+    result = blocks[-1] if blocks else None
+    if listed:
+        asked, result = listed[1].strip(), listed[2].strip()
+    elif not command and blocks and (len(blocks) > 1 or ASKED.search(body[: first_end(body)])):
+        asked = try_json(blocks[0]) or blocks[0]
+        result = blocks[-1] if len(blocks) > 1 else None
+    elif title and not title.endswith(("Arguments", "Output")):
+        asked = f"{title}\n{above}".strip() if blocks else title
+        result = result or above
+    return call_message(Call(name, asked or above or None, result or None))
+
+
+def first_end(body: str) -> int:
+    """Return where the line that opens the first block ends."""
+    found = FENCE_LINE.search(body)
+    return body.find("\n", found.end()) + 1 if found else 0
 
 
 def tool_use(name: str, asked: str, body: str) -> ChatMessage:
-    """Read a call of which only a summary and the result were kept."""
+    """Read a call whose arguments may be a line, with `Result:` or `Error:` above a block."""
+    if not asked and body.strip():
+        return tool_message(name, body)
     blocks, failed = blocks_of(body), body.lstrip().startswith("Error:")
     result = blocks[-1] if blocks else body.strip() or None
-    call = Call(name, asked.strip("` ") or None, result, error=failed or None)
+    return call_message(Call(name, asked.strip("` ") or None, result, error=failed or None))
+
+
+def call_message(call: Call) -> ChatMessage:
     turn, content = make_message(Content("", tools=True), "assistant")
     return ChatMessage(replace(turn, calls=(call,)), content)
 

@@ -396,15 +396,16 @@ def _exec_message(item: Mapping[str, Any]) -> ChatMessage | None:
     return None
 
 
-PI_NOTES = ("session", "model_change", "thinking_level_change", "custom", "custom_message")
+PI_NOTES = ("model_change", "thinking_level_change", "custom", "custom_message", "todo_state")
+PI_STARTS = ("session", "session_start")
 
 
 class Pi(Reader):
-    """Sessions of pi: lines with an id and a parentId, of which the latest branch counts."""
+    """Sessions of pi and Droid: lines with an id; of a tree of them, the latest branch counts."""
 
     name = "pi"
     keys = frozenset({"type"})
-    recognised = "lines of type message with an id, a parentId and a message"
+    recognised = "lines of type message with an id, a message, and a parentId or a timestamp"
     turns = "a message; its toolCall parts, with the toolResult message of the same id"
     left_out = "images, changes of model, notes of extensions, branches that were left"
     whole = False
@@ -417,9 +418,9 @@ class Pi(Reader):
         if not isinstance(value, dict) or "sessionId" in value or "uuid" in value:
             return False
         kind = value.get("type")
-        if kind == "session":
+        if kind in PI_STARTS:
             return "id" in value and "cwd" in value
-        linked = "id" in value and "parentId" in value
+        linked = "id" in value and ("parentId" in value or "timestamp" in value)
         return linked and (kind in PI_NOTES or isinstance(value.get("message"), dict))
 
     def says_something(self, value: Any) -> bool:
@@ -427,7 +428,7 @@ class Pi(Reader):
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = as_object(value, "the line")
-        if fields.get("type") == "session":
+        if fields.get("type") in PI_STARTS:
             self._session = get_id(fields, "id")
         else:
             if "id" not in fields:
@@ -442,7 +443,8 @@ class Pi(Reader):
         parents: list[int | None] = []
         for n, (fields, _) in enumerate(self._lines):
             # A session that was cut at its head begins with a parent that is missing.
-            missing = n - 1 if n and fields.get("parentId") is not None else None
+            is_first = n == 0 or ("parentId" in fields and fields["parentId"] is None)
+            missing = None if is_first else n - 1
             parents.append(index.get(str(fields.get("parentId")), missing))
         times = [str(f.get("timestamp") or "") if said else None for f, said in self._lines]
         for number, path in enumerate(threads(parents, times), 1):
@@ -459,9 +461,9 @@ def pi_message(message: Mapping[str, Any], line: Mapping[str, Any]) -> ChatMessa
         failed = message.get("isError") is True
         found = make_result(text.text, get_id(message, "toolCallId"), failed)
     else:
-        calls = tuple(parse_call(part) for part in parts if part.get("type") == "toolCall")
+        made = tuple(parse_call(part) for part in parts if part.get("type") == "toolCall")
         model = optional_text(message, "model", "message")
-        said = text._replace(tools=bool(calls), calls=calls)
+        said = text._replace(tools=text.tools or bool(made), calls=(*text.calls, *made))
         found = make_message(said, normalize_role(role), None, model)
     about = {"usage": message.get("usage"), "timestamp": line.get("timestamp")}
     return annotate(found, about)

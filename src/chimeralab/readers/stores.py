@@ -1,4 +1,4 @@
-"""SQLite stores of agents: the checkpoints of LangGraph, the sessions of OpenAI's Agents SDK.
+"""SQLite stores of agents: checkpoints of LangGraph, sessions of OpenAI's Agents SDK and opencode.
 
 A store is only ever read: it is opened as immutable, or as a copy if a write-ahead log lies next to
 it. Nothing in it is executed: pickles are refused, and the types that msgpack names are not loaded.
@@ -7,8 +7,9 @@ it. Nothing in it is executed: pickles are refused, and the types that msgpack n
 import struct
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from itertools import chain
+from itertools import chain, groupby
 from math import isfinite
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     import sqlite3
 
 NO_TALKS = (
-    "an SQLite database without conversations of LangGraph or OpenAI's agents; export yours as "
-    "JSON Lines or CSV"
+    "an SQLite database without conversations of LangGraph, OpenAI's agents or opencode; export "
+    "yours as JSON Lines or CSV"
 )
 STEPS = 10_000  # of SQLite's machine, between two looks at how many there were
 FREE_STEPS = 50_000_000
@@ -58,7 +59,7 @@ def read_store(file: LogFile, place: Place, report: Report) -> Iterator[tuple[An
     number = 0
     try:
         with open_store(file, place) as store:
-            for talk in chain(list_sessions(store), list_threads(store)):
+            for talk in chain(list_sessions(store), list_threads(store), list_opencode(store)):
                 number += 1
                 inside = place.inside(f"conversation {number}")
                 if isinstance(talk, Unreadable):
@@ -164,6 +165,36 @@ def list_threads(store: "sqlite3.Connection") -> Iterator[StoredTalk | Unreadabl
             if found:
                 about = {"parent": str(thread)} if inside else {}
                 yield StoredTalk(LangGraph.name, name, found, about)
+
+
+# Ids are in order of time, but not those of all versions.
+OPENCODE = (
+    "SELECT m.session_id, m.id, m.data, p.data FROM message m LEFT JOIN part p "
+    "ON p.message_id = m.id ORDER BY 1, m.time_created, 2, p.time_created, p.id"
+)
+
+
+def list_opencode(store: "sqlite3.Connection") -> Iterator[dict[str, Any] | Unreadable]:
+    """Yield the sessions of opencode in the form in which it exports them."""
+    tables = dict(find_tables(store, "time_created"))
+    message, part = tables.get('"message"', set[str]()), tables.get('"part"', set[str]())
+    if not ({"session_id", "data"} <= message and {"message_id", "data"} <= part):
+        return
+    about = {}
+    if {"id", "parent_id", "title"} <= tables.get('"session"', set()):
+        for name, parent, title in store.execute("SELECT id, parent_id, title FROM session"):
+            about[name] = {"parentID": parent, "title": title}
+    for session, rows in groupby(store.execute(OPENCODE), key=itemgetter(0)):
+        messages: list[Any] = []
+        try:
+            for _, parts in groupby(rows, key=itemgetter(1)):
+                found = list(parts)
+                told = [parse_value(row[3].encode()) for row in found if row[3] is not None]
+                messages.append({"info": parse_value(found[0][2].encode()), "parts": told})
+        except (Unreadable, AttributeError) as problem:
+            yield Unreadable(f"session {session}: {problem}")
+            continue
+        yield {"info": {"id": session, **about.get(session, {})}, "messages": messages}
 
 
 def parse_state(raw: Any, kind: Any) -> Any:

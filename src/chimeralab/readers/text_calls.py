@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from chimeralab.core.records import RESULT_ROLES, Call, Trajectory, Turn, role_of_turn
-from chimeralab.readers.seam import CALLS_READ, first_present, try_json
+from chimeralab.readers.seam import CALLS_READ, first_present, try_json, try_literal
 
 
 class WrittenCall(NamedTuple):
@@ -42,7 +42,10 @@ CODE_TAG = re.compile(r"<(execute(?:_bash|_ipython|_browse)?)>")
 TOOL_TAG = re.compile(r"^<([a-z]\w*_\w+)>(?=\s*<\w+>)", re.MULTILINE)
 TAG = re.compile(r"<(\w+)>")
 BLOCK = re.compile(r"^[ \t]*```(\w*)[ \t]*$", re.MULTILINE)
-CODE = frozenset({"", "bash", "sh", "shell", "console", "python", "py", "sql", "powershell"})
+CODE = frozenset({
+    "", "bash", "sh", "shell", "zsh", "console", "python", "py", "sql", "powershell",
+    "mswea_bash_command",
+})  # fmt: skip
 LABEL = re.compile(
     r"^[ \t]*(?:\*\*)?(THOUGHT|Thought|Think|THINK|ACTION|Action|Act|ACT|Action Input|ACTION INPUT"
     r"|OBSERVATION|Observation|Final Answer|FINAL ANSWER)(?:\*\*)?[ \t]*\d*[ \t]*:(?:\*\*)?[ \t]*",
@@ -71,10 +74,16 @@ def find_functions(text: str) -> Iterator[WrittenCall]:
 
 
 def find_json_calls(text: str) -> Iterator[WrittenCall]:
+    unclosed = set[str]()
     for found in islice(JSON_TAG.finditer(text), MAX_CALLS):
         try:
             given, end = DECODER.raw_decode(text, found.end())
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError):  # some print it as Python does
+            end = -1 if found[1] in unclosed else text.find(f"</{found[1]}>", found.end())
+            given = try_literal(text[found.end() : end]) if end >= 0 else None
+            if end < 0:
+                unclosed.add(found[1])
+        if not isinstance(given, dict):
             continue
         closing = re.compile(rf"\s*</{found[1]}>" if found[1] else r"\]").match(text, end)
         end = closing.end() if closing else end

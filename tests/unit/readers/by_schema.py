@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from itertools import pairwise
 from typing import Any
 
@@ -340,6 +342,22 @@ def pi_session(talk: Talk) -> bytes:
     return lines(*told)
 
 
+def droid(talk: Talk) -> bytes:
+    """Lines without parents, with the parts of Anthropic's messages."""
+    told: list[Any] = [{"type": "session_start", "id": "s-1", "title": "Files", "cwd": "/home"}]
+    for n, step in enumerate(talk):
+        messages = [{"role": step.who, "content": [{"type": "text", "text": step.text}]}]
+        if step.who == "call":
+            use = {"type": "tool_use", "id": f"c{n}", "name": step.tool, "input": step.arguments}
+            result = {"type": "tool_result", "tool_use_id": f"c{n}", "content": step.text}
+            messages = [{"role": "assistant", "content": [use]}]
+            messages.append({"role": "user", "content": [result]})
+        for message in messages:
+            told.append({"type": "message", "id": f"i{len(told)}", "message": message})
+            told[-1]["timestamp"] = f"2026-01-28T16:{len(told):02}:00Z"
+    return lines(*told, {"type": "todo_state", "id": "t", "timestamp": "2026", "todos": []})
+
+
 def stream_json(talk: Talk) -> bytes:
     """As `gemini --output-format stream-json` prints it, with answers in deltas."""
     at = {"timestamp": "2026-01-30T06:18:17.750Z"}
@@ -616,6 +634,55 @@ def copilot(talk: Talk) -> bytes:
     return one({"responderUsername": "GitHub Copilot", "requests": requests})
 
 
+def copilot_journal(talk: Talk) -> bytes:
+    """A first state, and lines that add requests and the parts of their responses."""
+    state = json.loads(copilot(talk))
+    told: list[Any] = [{"kind": 0, "v": {**state, "requests": []}}]
+    for n, request in enumerate(state["requests"]):
+        told.append(
+            {"kind": 2, "k": ["requests"], "v": [{**request, "response": [{"value": "…"}]}]}
+        )
+        told.append({"kind": 2, "k": ["requests", n, "response"], "i": 0, "v": request["response"]})
+        told.append({"kind": 1, "k": ["requests", n, "modelState"], "v": {"value": 1}})
+        told.append({"kind": 3, "k": ["requests", n, "modelState"]})
+    return lines(*told)
+
+
+def copilot_cli(talk: Talk) -> bytes:
+    told: list[Any] = [{"type": "session.start", "data": {"sessionId": "s-1"}}]
+    for n, step in enumerate(talk):
+        if step.who == "call":
+            request = {"toolCallId": f"t{n}", "name": step.tool, "arguments": step.arguments}
+            told.append(("assistant.message", {"content": "", "toolRequests": [request]}))
+            asked = {"toolCallId": f"t{n}", "toolName": step.tool, "arguments": step.arguments}
+            told.append(("tool.execution_start", asked))
+            result = {"content": step.text, "detailedContent": "diff"}
+            told.append(("tool.execution_complete", {"toolCallId": f"t{n}", "result": result}))
+        else:
+            about = {"reasoningText": "Let me see.", "outputTokens": 5}
+            about = about if step.who == "assistant" else {}
+            told.append((f"{step.who}.message", {"content": step.text, **about}))
+    events = [{"type": e[0], "data": e[1]} if isinstance(e, tuple) else e for e in told]
+    time = "2026-07-15T19:31:19.240Z"
+    return lines(*({**e, "id": f"e{n}", "timestamp": time} for n, e in enumerate(events)))
+
+
+def opencode_store(talk: Talk) -> bytes:
+    with closing(sqlite3.connect(":memory:")) as store:
+        columns = "id TEXT, session_id TEXT, time_created INTEGER, data TEXT"
+        store.execute(f"CREATE TABLE message ({columns})")
+        store.execute(f"CREATE TABLE part (message_id TEXT, {columns})")
+        store.execute("CREATE TABLE session (id TEXT, parent_id TEXT, title TEXT)")
+        store.execute("INSERT INTO session VALUES ('ses_1', 'ses_0', 'Files')")
+        for n, message in enumerate(json.loads(opencode(talk))["messages"]):
+            row = (f"m{-n}", "ses_1", n, json.dumps(message["info"]))  # ids in another order
+            store.execute("INSERT INTO message VALUES (?, ?, ?, ?)", row)
+            for k, part in enumerate(message["parts"]):
+                of_part = (f"m{-n}", f"p{k}", "ses_1", n, json.dumps(part))
+                store.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?)", of_part)
+        return store.serialize()
+
+
 def opencode(talk: Talk) -> bytes:
     messages: list[Any] = []
     for n, step in enumerate(talk):
@@ -686,6 +753,7 @@ WRITTEN: dict[str, tuple[str, Callable[[Talk], bytes]]] = {
     "sharegpt": ("sharegpt", sharegpt),
     "claude-code": ("claude-code", claude_code),
     "pi": ("pi", pi_session),
+    "droid": ("pi", droid),
     "gemini stream-json": ("events", stream_json),
     "managed agent": ("events", managed_agent),
     "gemini contents": ("gemini", lambda talk: one({"contents": gemini_contents(talk)})),
@@ -707,7 +775,10 @@ WRITTEN: dict[str, tuple[str, Callable[[Talk], bytes]]] = {
     "transcript": ("transcript", transcript),
     "cline": ("cline", cline),
     "copilot": ("copilot", copilot),
+    "copilot journal": ("copilot-journal", copilot_journal),
+    "copilot cli": ("copilot-cli", copilot_cli),
     "opencode": ("opencode", opencode),
+    "opencode store": ("opencode", opencode_store),
     "ag2": ("agent-history", ag2),
     "who and when": ("agent-history", who_and_when),
     "agentrx": ("agent-history", lambda talk: one(magentic_messages(talk))),

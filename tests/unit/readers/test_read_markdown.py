@@ -1,5 +1,6 @@
 """Exports as Markdown: which headings begin a message, and which belong to one."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from chimeralab import readers
 from chimeralab.core.errors import LogError
-from chimeralab.core.records import Trajectory
+from chimeralab.core.records import Call, Trajectory
 from tests.unit.readers.by_schema import aider
 from tests.unit.readers.talks import HEALTHY
 
@@ -45,6 +46,167 @@ def test_a_block_that_was_cut_does_not_swallow_the_rest(read: Read) -> None:
 def test_reasoning_has_a_section_of_its_own(read: Read) -> None:
     talk = read("### 👤 User\n\nA?\n\n### 💭 Reasoning\n\nHm.\n\n### 💬 Copilot\n\nB.\n")
     assert (talk.turns[-1].text, talk.turns[-1].reasoning) == ("B.", "Hm.")
+
+
+CURSOR = """_**User (2025-10-14 22:25Z)**_
+
+Fix it.
+
+---
+
+_**Assistant (m-1)**_
+
+Let me look.
+
+---
+
+Tool use: **read_file**
+
+Read file: a.py
+
+---
+
+Tool use: **run_terminal_cmd**
+
+```bash
+pytest -q
+```
+
+```
+1 failed
+---
+_**User**_ is not a heading here
+```
+
+---
+
+Tool use: **mcp_search**
+
+<details>
+    <summary>MCP tool call</summary>
+
+*Called tool*: search
+
+---
+
+*Parameters*:
+  * query: ragas
+
+*Result*:
+{"found": 2}
+</details>
+
+---
+
+Found it.
+
+---
+"""
+
+
+def test_tools_between_rules_are_calls_and_what_is_left_is_said(read: Read) -> None:
+    """As SpecStory exports sessions of Cursor: a healthy one looped by its `Tool use` lines."""
+    talk = read(CURSOR)
+    assert [turn.text for turn in talk.turns if turn.text] == [
+        "Fix it.",
+        "Let me look.\n\nFound it.",
+    ]
+    calls = [call for turn in talk.turns for call in turn.calls]
+    assert [(call.name, call.arguments) for call in calls] == [
+        ("read_file", "Read file: a.py"),
+        ("run_terminal_cmd", "pytest -q"),
+        ("mcp_search", "* query: ragas"),
+    ]
+    results = [call.result for call in calls]
+    assert results == [
+        None,
+        "1 failed\n---\n_**User**_ is not a heading here",
+        '{"found": 2}',
+    ]
+
+
+def test_side_in_bold_is_a_heading_below_a_rule_only(read: Read) -> None:
+    """As Cursor exports a chat; the answer has headings, and a block that was never closed."""
+    answer = "Two tables.\n\n**User** is one of them:\n\n---\n\n## Group\n\n```sql\nSELECT 1"
+    asked, said = ("\n\n---\n\n**User**\n\n", "\n\n---\n\n**Cursor**\n\n")
+    talk = read(f"# Tables\n_Exported on 10/7/2026 from Cursor (3.2.11)_{asked}Why?{said}{answer}")
+    assert [turn.text for turn in talk.turns] == ["Why?", answer]
+    talk = read(f"# Tables{asked}Why?{said}{answer}{asked}Thanks.{said}OK.")
+    assert [turn.text for turn in talk.turns] == ["Why?", answer, "Thanks.", "OK."]
+
+
+CLINE = """**User:**
+
+<task>
+Read a.py
+</task>
+
+---
+
+**Assistant:**
+
+Let me read.
+[Tool Use: read_file]
+Path: a.py
+
+[Tool Use: list_files]
+Path: .
+
+---
+
+**User:**
+
+[Tool]
+x = 1
+
+[Tool (Error)]
+no such folder
+
+---
+
+**Assistant:**
+
+It is fine.
+"""
+
+
+def test_tools_in_exports_of_cline_are_calls_with_results(read: Read) -> None:
+    talk = read(CLINE)
+    assert [turn.role for turn in talk.turns] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert list(talk.turns[1].calls) == [
+        Call("read_file", "Path: a.py", "x = 1"),
+        Call("list_files", "Path: .", "no such folder", error=True),
+    ]
+
+
+def test_tools_in_exports_of_gemini_cli_are_calls_with_results(read: Read) -> None:
+    asked = {"name": "run_shell_command", "args": {"command": "ls"}}
+    answered = {"name": "run_shell_command", "response": {"output": "a\n## USER\nb"}}
+    command, response = (json.dumps(each, indent=2) for each in (asked, answered))
+    sections = (
+        "## USER 🧑‍💻\n\nList it.",
+        f"## MODEL ✨\n\nI'll look.**Tool Command**:\n```json\n{command}\n```",
+        f"## USER 🧑‍💻\n\n**Tool Response**:\n```json\n{response}\n```",
+        "## MODEL ✨\n\nTwo files.",
+    )
+    talk = read("\n\n---\n\n".join(sections))
+    assert [turn.text for turn in talk.turns if turn.role != "tool"] == [
+        "List it.",
+        "I'll look.",
+        "Two files.",
+    ]
+    (call,) = talk.turns[1].calls
+    assert call == Call("run_shell_command", {"command": "ls"}, "a\n## USER\nb")
+
+
+def test_block_that_a_tool_cut_ends_with_the_tool(read: Read) -> None:
+    tool = '<tool-use data-tool-type="shell" data-tool-name="cat">\n<details>\n<summary>Tool use: '
+    tool += "**cat** • Run command: cat log.md</summary>\n\n```\n_**User**_\n\nQuoted.\n\n```sh\n"
+    ended = f"_**Agent**_\n\n{tool}</details>\n</tool-use>\n\n_**User**_\n\nB.\n\n_**Agent**_\n\nC."
+    talk = read(f"_**User**_\n\nA.\n\n{ended}")
+    assert [turn.text for turn in talk.turns if turn.text] == ["A.", "B.", "C."]
+    (call,) = (call for turn in talk.turns for call in turn.calls)
+    assert call.arguments == "Run command: cat log.md"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""OpenAI chat logs in all their shapes."""
+"""OpenAI chat logs in all their shapes, and rows of data sets."""
+
+import json
 
 import pytest
 
@@ -23,6 +25,37 @@ def test_messages_are_found_in_every_known_place(talk, shape):
     assert [turn.text for turn in turns] == ["Be kind.", "Hi.", "Hello!"]
     assert [turn.role for turn in turns] == ["system", "user", "assistant"]
     assert [turn.spoken for turn in turns] == [False, True, True]
+
+
+ASKED, SAID = {"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hello."}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"messages": json.dumps([ASKED, SAID]), "tools": "[]"},
+        {"conversations": json.dumps([ASKED, SAID])},
+        {"trajectory": [{"role": "user", "text": "Hi."}, {"role": "ai", "text": "Hello."}]},
+        {"trajectory": [
+            {"source": "user", "action": "message", "args": {"content": "Hi."}},
+            {"source": "agent", "action": "message", "args": {"content": "Hello."}},
+        ]},
+        {"instance_id": "i", "history": [
+            [{"source": "user", "action": "message", "args": {"content": "Hi."}},
+             {"observation": "null", "content": ""}],
+            [{"source": "agent", "action": "message", "args": {"content": "Hello."}}],
+        ]},
+    ],
+)  # fmt: skip
+def test_rows_of_published_data_sets_are_chats(talk, row):
+    told = talk(row)
+    assert [turn.text for turn in told.turns] == ["Hi.", "Hello."]
+    assert choose_turns(told)[1] == "assistant turns (chat)"
+
+
+def test_lines_with_a_message_inside_are_a_chat(talk):
+    told = talk(*({"role": m["role"], "message": {"content": m["content"]}} for m in (ASKED, SAID)))
+    assert [turn.text for turn in told.turns] == ["Hi.", "Hello."]
 
 
 def test_a_chat_is_judged_by_the_assistant(talk):

@@ -1,9 +1,12 @@
-"""Sessions of Codex and Gemini CLI."""
+"""Sessions of Codex and Gemini CLI, chats of Copilot."""
 
+import json
 from typing import Any
 
 import pytest
 
+from chimeralab import readers
+from chimeralab.core.errors import LogError
 from chimeralab.core.records import Call
 
 
@@ -98,3 +101,16 @@ def test_calls_of_a_resumed_session_are_joined_to_results(talk):
 def test_a_damaged_line_of_a_session_names_its_place(reason):
     told = reason(HEAD, said("1", "user", "Hi."), said("2", "gemini", [{"text": 5}]))
     assert told == "the message.content.parts[0].text is a number, not text"
+
+
+def test_change_of_what_a_chat_never_had_is_named(tmp_path):
+    """A journal of VS Code whose head is missing."""
+    log = tmp_path / "chat.jsonl"
+    asked = {"message": {"text": "Hi."}, "response": [{"value": "Hello."}]}
+    first = {"kind": 0, "v": {"sessionId": "s-1", "requests": [asked]}}
+    lost = {"kind": 1, "k": ["requests", 4, "response"], "v": []}
+    log.write_text(f"{json.dumps(first)}\n{json.dumps(lost)}\n", encoding="utf-8")
+    bad: list[LogError] = []
+    (talk,) = readers.read(log, on_bad=bad.append)
+    assert [turn.text for turn in talk.turns] == ["Hi.", "Hello."]
+    assert [error.line for error in bad] == [2]

@@ -139,3 +139,17 @@ def test_damaged_msgpack_is_refused(raw):
 
 def test_number_that_json_lacks_is_left_out():
     assert unpack(pack([float("nan"), 0.5]), 0)[0] == [None, 0.5]
+
+
+def test_damaged_session_of_opencode_does_not_cost_the_others(store, tmp_path):
+    columns = "id TEXT, session_id TEXT, time_created INTEGER, data TEXT"
+    store.execute(f"CREATE TABLE message ({columns})")
+    store.execute(f"CREATE TABLE part (message_id TEXT, {columns})")
+    for session, data in (("s-1", '{"role": "user"'), ("s-2", '{"role": "user"}')):
+        store.execute("INSERT INTO message VALUES (?, ?, 1, ?)", [f"m-{session}", session, data])
+        part = (f"m-{session}", "p", session, json.dumps({"type": "text", "text": "Hi."}))
+        store.execute("INSERT INTO part VALUES (?, ?, ?, 1, ?)", part)
+    bad: list[LogError] = []
+    (talk,) = readers.read(tmp_path / "store.db", on_bad=bad.append)
+    assert (talk.id, [turn.text for turn in talk.turns]) == ("s-2", ["Hi."])
+    assert "session s-1" in str(bad[0])

@@ -48,6 +48,17 @@ DIALECTS: dict[str, tuple[Callable[[str], str], Callable[[str], str], Callable[[
         lambda name: f"<returncode>0</returncode>\n<output>\ntext of {name}\n</output>",
         lambda name: Call("bash", f"cat {name}"),
     ),
+    "tool_call as Python prints it": (
+        "I read.\n<tool_call>\n{{'arguments': {{'path': '{}', 'all': None}}, 'name': 'read'}}\n"
+        "</tool_call>".format,
+        lambda name: f"<tool_response>\ntext of {name}\n</tool_response>",
+        lambda name: Call("read", {"path": name, "all": None}),
+    ),
+    "fenced with a name of its own": (
+        lambda name: f"THOUGHT: I should read {name}.\n\n```mswea_bash_command\ncat {name}\n```",
+        lambda name: f"<returncode>0</returncode>\n<output>\ntext of {name}\n</output>",
+        lambda name: Call("mswea_bash_command", f"cat {name}"),
+    ),
     "fenced bash, command output": (
         lambda name: f"I should read {name}.\n```bash\ncat {name}\n```",
         lambda name: f"Command output:\ntext of {name}",
