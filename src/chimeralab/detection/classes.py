@@ -6,7 +6,7 @@ are compared without what always changes: times, durations, ids, temporary paths
 """
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -54,7 +54,9 @@ MAX_READ = 512  # calls that are remembered for re-reading
 MAX_STATES = 8  # of a file or value that are remembered
 ROUND = 8  # calls: re-reading is judged over as many
 MIN_REREAD = 6  # of a round
+ALIKE = 0.7  # of the words of two commands or pieces of code that print nothing
 NEWS = 3  # calls with news after which a search starts over
+MAX_COMMAND = 4_000  # characters
 SHORT_ANSWER = 200  # characters: an answer of more is not that nothing was found
 MIN_ERROR_WORDS = 2  # fewer do not say what went wrong
 
@@ -71,9 +73,13 @@ _CHANGES = re.compile(
     re.IGNORECASE,
 )
 _CHANGING_COMMAND = re.compile(
-    r"\bsed -i|>{1,2} ?[\w./~$\"'-]|\btee\b|\bgit (?:apply|checkout|commit|stash|reset|add|merge)"
-    r"|\bapply_patch\b|\b(?:mv|cp|rm|mkdir|touch|chmod|patch)\b|\b(?:pip|npm|apt\S*|cargo|go) "
-    r"(?:install|i|add|get)\b|str_replace|\.write",
+    r"\bsed -i|>{1,2} ?(?!/dev/null)[\w./~$\"'-]|\btee\b|\bapply_patch\b|str_replace|\.write"
+    r"|\bgit (?:apply|checkout|commit|stash|reset|add|merge)"
+    r"|(?<![-\w])(?:mv|cp|rm|mkdir|touch|chmod|patch)\b"
+    r"|\b(?:pip|npm|apt\S*|cargo|go) (?:install|i|add|get)\b",
+)
+_CHANGING_CODE = re.compile(
+    r"\.write|\bopen\(|\b(?:os|shutil|subprocess|requests)\.|\.(?:save|to_)"
 )
 _WAITS = re.compile(
     r"status|wait|sleep|poll|progress|(?:^|_)logs?(?:$|_)|tail|bash_?output|scroll|health|heartbeat"
@@ -110,10 +116,28 @@ _INFRASTRUCTURE = re.compile(
     r"|bad gateway|econnre|etimedout|try again later|network is unreachable",
     re.IGNORECASE,
 )
+_NO_FAILURE = re.compile(
+    r"\b(?:no|0|zero|without(?: any)?) (?:[\w-]+ (?:or |and )?){0,3}?"
+    r"(?:errors?|failures?|failed|exceptions?|problems?)\b",
+    re.IGNORECASE,
+)
 # What differs between two accounts of one error: what is quoted, where it is, and numbers.
 _PARTICULARS = re.compile(
     r"\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|`[^`\n]{1,200}`|[\w.~-]*[/\\][\w./\\~-]+|\b\w+\.\w{1,5}\b"
     r"|\b\w*\d\w*\b"
+)
+# How a command is run and how its output is shown, which changes nothing of what it does.
+_REDIRECTION = re.compile(r"(?:\d|&)?>{1,2} ?&?[\w./~$-]+|<\s*/dev/null")
+_PLUMBING = re.compile(
+    r"(?:cd|echo|export|set|source|printf|true|head|tail|cat|tee|less|more|wc|sleep)\b[^\n]*"
+    r"|\S*\$\?\S*"
+)
+_WRAPPED = re.compile(r"^(?:(?:\w+=\S+|exec|time|nohup|sudo|timeout(?: -\S+)* \S+) +)+")
+_SHOWS_OUTPUT = re.compile(r"2>&1|\| *(?:tail|head|cat|tee|wc|less)\b|\$\?|; *(?:cat|tail)\b")
+_EXIT_STATUS = re.compile(
+    r"^\W*\w*(?:\b|_)(?:rc|exit|status|code|returncode|exit_?code|exit_?status)\W*\d+\W*(?:\w+\W*)?$"
+    r"|^\s*</?\w+>\s*$|^\W*$",
+    re.IGNORECASE | re.MULTILINE,
 )
 _TIMES_SEEN = re.compile(r"\b\d+ ?(?:×|x|times?)\b|/tmp/[\w./-]+|\bline \d+\b|:\d+(?::\d+)?\b")
 
@@ -121,7 +145,8 @@ _TIMES_SEEN = re.compile(r"\b\d+ ?(?:×|x|times?)\b|/tmp/[\w./-]+|\bline \d+\b|:
 class ToolStep(NamedTuple):
     """A tool call as later ones are compared with it.
 
-    `result` is without what changes each time; `answer` is as it was given.
+    `result` is without what changes each time; `answer` is as it was given. A command has a `core`,
+    and is `silent` if it was to show its output and there was none.
     """
 
     number: int
@@ -135,6 +160,8 @@ class ToolStep(NamedTuple):
     waits: bool
     asks: bool
     is_new: bool
+    core: str
+    silent: bool
 
 
 class Repetition(NamedTuple):
@@ -166,6 +193,7 @@ class StepLog:
         """
         unknown = call.result is None or _CHANGES.search(call.name)
         if call.arguments is None and call.error is None and unknown:
+            self._steps.append(unknown_step(number, call.name))
             return []
         step, hands_on = self.describe(number, call), hands_over(call.name)
         found = [
@@ -195,11 +223,16 @@ class StepLog:
         tool = name_of_tool(call.name, action or command)
         result, answer = stable(call.result), normalize(call.result)
         nothing = 0 < len(result) <= SHORT_ANSWER and bool(_NOTHING_FOUND.search(result))
-        failed = has_failed(call) and not (nothing and call.error is not True)
+        told = _NO_FAILURE.sub("", (call.result or "")[:MAX_COMMAND])
+        failed = has_failed(Call("", None, told, call.error)) and not (
+            nothing and call.error is not True
+        )
         error = _PARTICULARS.sub("#", result[:HEAD].replace(call.name, "#")) if failed else ""
         broken = failed and bool(_INFRASTRUCTURE.search(result[:HEAD]))
         verb, ran = action or call.name, command and not action
-        changes = bool(_CHANGING_COMMAND.search(command) if ran else _CHANGES.search(verb))
+        is_code = isinstance(arguments, Mapping) and "code" in arguments
+        changing = _CHANGING_CODE if is_code else _CHANGING_COMMAND
+        changes = bool(changing.search(command) if ran else _CHANGES.search(verb))
         waits = bool(_WAITING_COMMAND.search(command) if ran else _WAITS.search(verb)) or broken
         asks = bool(_ASKING_COMMAND.search(command) if ran else _ASKS.search(verb))
         searches = bool(_SEARCHING.search(command if ran else verb))
@@ -211,9 +244,15 @@ class StepLog:
         seen = not changes and any(each.result == result for each in self._steps)
         is_new = bool(result) and not failed and not known and not seen and not nothing
         asks = asks and (bool(result) or (searches and call.result is not None))
+        core = core_of(command) if ran else ""
+        core = "" if changing.search(core) else core
+        said = _EXIT_STATUS.sub("", (call.result or "")[:HEAD]).strip()
+        is_new = is_new and bool(said)
+        shows = _SHOWS_OUTPUT.search(command) or ("\n" in command and not changes)
+        silent = bool(core and shows) and not (said or failed or call.result is None)
         step = ToolStep(
             *(number, tool, identity, result, answer, failed, error),
-            *(changes, waits, asks or nothing, is_new),
+            *(changes, waits, asks or nothing, is_new, core, silent),
         )
         self._described = call, step
         return step
@@ -230,29 +269,35 @@ class StepLog:
         same, checks = list[int](), list[int]()
         weight, news, changed = 0.0, 0, False
         between = set[str]()
+        edits = Counter(each.identity for each in self._steps if each.changes)
         for earlier in reversed(self._steps):
-            if earlier.identity != step.identity:
+            if not _is_same_call(earlier, step):
                 between.add(earlier.identity)
             elif len(between) > ROUND:  # a set that is read again, which is another class
                 break
             else:
                 between.clear()
-                if (earlier.result, earlier.failed) != (step.result, step.failed):
+                silent = earlier.silent and step.silent
+                if not silent and (earlier.result, earlier.failed) != (step.result, step.failed):
                     break
+                if changed and not (step.failed or silent):
+                    break  # what worked is checked again after an edit
                 if step.failed and (changed or checks):
                     if (checks or [step.number])[-1] - earlier.number > 2 * ROUND:
                         break  # other work was done in between
                     checks.append(earlier.number)
                 else:
-                    fading = 0.5**news if not step.failed else 1.0 if news <= 1 else 0.5
-                    weight += fading
+                    failed = step.failed or silent
+                    weight += 0.5**news if not failed else 1.0 if news <= 1 else 0.5
                     same.append(earlier.number)
                 changed = False
-            changed = changed or (earlier.changes and not earlier.failed)
+                continue
+            again = not step.failed and edits[earlier.identity] > 1
+            changed = changed or (earlier.changes and not (earlier.failed or again))
             news += earlier.is_new
         if same:
-            # An unknown or empty result proves little.
-            weight = weight if step.result else weight / 2
+            # An unknown or empty result proves little, unless output was asked for in vain.
+            weight = weight if step.result or step.silent else weight / 2
             period = step.number - same[0]
             yield Repetition("tool", 1 + weight, same[-1], tuple(same[:2]), period)
         if checks:
@@ -364,6 +409,27 @@ def hands_over(tool: str) -> bool:
     return bool(_HANDS_OVER.search(tool))
 
 
+def unknown_step(number: int, tool: str) -> ToolStep:
+    """A change of which the log does not have the arguments: work, and unlike any other."""
+    return ToolStep(
+        *(number, tool, f"{tool} {number}?", "", "", False, ""),
+        *(True, False, False, True, "", False),
+    )
+
+
+def _is_same_call(earlier: ToolStep, step: ToolStep) -> bool:
+    """Whether two calls do the same; the output of a command may be shown in another way.
+
+    Where both said nothing, most of the words are enough.
+    """
+    if not step.core or earlier.tool != step.tool:
+        return earlier.identity == step.identity
+    if not (earlier.silent and step.silent):
+        return earlier.core == step.core
+    one, other = set(earlier.core.split()), set(step.core.split())
+    return len(one & other) >= ALIKE * max(len(one), len(other))
+
+
 def name_of_tool(name: str, command: str) -> str:
     """The tool; for a shell with its program, so that `ls` does not stand for `pytest`.
 
@@ -397,6 +463,21 @@ def command_of(arguments: Any) -> str:
         found = next((arguments[key] for key in _COMMANDS if key in arguments), "")
         return " ".join(map(str, found)) if isinstance(found, list) else str(found or "")
     return ""
+
+
+def core_of(command: str) -> str:
+    """What a command does, without how it is run and how its output is shown.
+
+    >>> core_of('cd /src && JDK=17 mvn test > out.txt 2>&1; echo "EXIT=$?"; tail -50 out.txt')
+    'mvn test'
+    >>> core_of("docker run img -c 'cd /w; mvn test' | head"), core_of("cat a.txt | head")
+    ('docker run img -c; mvn test', '')
+    """
+    if "<<" in command:  # a file that is written
+        return ""
+    parts = re.split(r"&&|\|\|?|;|'|\"|\n", _REDIRECTION.sub(" ", command[:MAX_COMMAND]))
+    kept = (_WRAPPED.sub("", " ".join(part.split())) for part in parts)
+    return "; ".join(part for part in kept if part and not _PLUMBING.fullmatch(part))
 
 
 def read_edit(arguments: Any) -> tuple[str, str | None, str] | None:
