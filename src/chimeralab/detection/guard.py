@@ -22,8 +22,10 @@ from chimeralab.detection.advice import (
     CountedCall,
     format_duration,
     quote,
+    shorten,
 )
-from chimeralab.detection.calls import CallLog, CallRecord
+from chimeralab.detection.calls import HEAD, CallLog, CallRecord
+from chimeralab.detection.cause import BEFORE, CAUSES, classify_result
 from chimeralab.detection.classes import ADVISED, PATIENCE, StepLog, ToolStep
 from chimeralab.detection.evidence import TextMemory
 from chimeralab.detection.identity import Identities
@@ -49,7 +51,8 @@ if TYPE_CHECKING:
 
     from chimeralab.embedding.encoder import Encoder
 
-STATE_VERSION = 6
+STATE_VERSION = 7
+MAX_TROUBLE = 64  # failures and empty results that are kept, for what a loop began with
 NO_SIGNAL = Signal(0)
 # Repeats after the first nudge until `stop`; fewer once the model has been told.
 UNTOLD, TOLD = 4, 2
@@ -140,6 +143,8 @@ class Guard:
         # Calls without a result so far: id, call, and position of the message.
         self._waiting: list[tuple[str | None, Call, int]] = []
         self._counts = CallCounts()
+        # What went wrong with the last calls: position, kind and result.
+        self._trouble: deque[tuple[int, str, str]] = deque(maxlen=MAX_TROUBLE)
         # By loop, the repeats when it was first at `nudge`, when the model was told, and up to
         # which it is allowed.
         self._warned: dict[Loop, int] = {}
@@ -202,7 +207,7 @@ class Guard:
             if more > self._allowed.get(identify_loop(loop), -1):
                 words = self._describe(loop)
                 kind = "work" if loop.stream == RUN else loop.kind
-                advice = f"{words}. {WAY_OUT.get(kind, CHANGE)}"
+                advice = f"{words}. {self._explain(loop)}{WAY_OUT.get(kind, CHANGE)}"
                 return LoopWarning(self._level(loop, more), loop, more, words, advice)
         return None
 
@@ -263,6 +268,7 @@ class Guard:
             "waiting": to_plain(self._waiting),
             "counts": to_plain(self._counts),
             "times": to_plain(self._times),
+            "trouble": to_plain(self._trouble),
             "told": to_plain([self._warned, self._nudged, self._allowed]),
             "collapse": collapse and to_plain((collapse.stream, collapse.texts, collapse.last)),
         }
@@ -278,8 +284,9 @@ class Guard:
             raise InputError("this is not the state of a guard as it was saved; start a new guard")
         if (parts["collapse"] is None) != (self._collapse is None):
             raise InputError("this is not the state of a guard with these settings")
-        loops, counts, told, waiting, self._times = (
-            from_plain(parts[key]) for key in ("loops", "counts", "told", "waiting", "times")
+        loops, counts, told, waiting, self._times, self._trouble = (
+            from_plain(parts[key])
+            for key in ("loops", "counts", "told", "waiting", "times", "trouble")
         )
         if self._collapse:
             stream, texts, last = from_plain(parts["collapse"])
@@ -299,6 +306,8 @@ class Guard:
         """Judge a call, unless it is ignored, was refused, or repeats one of the same message."""
         if self._tools.get(call.name, 0) is None or self.was_refused(call):
             return
+        if kind := classify_result(call):
+            self._trouble.append((position, kind, shorten((call.result or "")[: 2 * HEAD])))
         step, essential = self._loops.describe_call(call)
         if self._counts.add(call, position, step, essential):
             self._loops.judge_call(call, position)
@@ -324,6 +333,17 @@ class Guard:
             return "stop" if more - self._nudged[name] >= told else "nudge"
         untold = max(UNTOLD, told)
         return "stop" if more - self._warned.get(name, more) >= untold else "nudge"
+
+    def _explain(self, loop: Loop) -> str:
+        """Say what went wrong when a loop of calls began, if that is not what repeats."""
+        near = range(loop.began - BEFORE, loop.began + 1)
+        if loop.stream != "calls" or loop.kind in ("failure", "no-news", "waiting"):
+            return ""
+        for position, kind, what in reversed(self._trouble):
+            if position in near and (kind != "empty" or position == loop.began):
+                said = f": {quote(what)}" if what else ""
+                return f"It began when {CAUSES[kind]} ({self.place(position)}{said}). "
+        return ""
 
     def _describe(self, loop: Loop) -> str:
         """Say what repeats and since when; every number and quotation is true of the log."""

@@ -9,7 +9,7 @@ import platform
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -179,8 +179,14 @@ class StudyWatch:
         return next(load_detections(self.study, only=talk), None)
 
     def progress(self) -> Patch:
-        done = sum(cell.outcome is not None for cell in self.cells.values())
-        return patch("progress", value=done, most=max(1, len(self.cells)))
+        """How many turns are done, of those that the cells may still have."""
+        cells = list(self.cells.values())
+        done = sum(cell.turns for cell in cells)
+        return patch("progress", value=done, most=max(1, done + self.turns_missing(cells)))
+
+    def turns_missing(self, cells: Sequence[TalkCell]) -> int:
+        turns: int = self.study.plan.conversation.turns
+        return sum(turns - cell.turns for cell in cells if not cell.outcome)
 
     def run_state(self) -> tuple[bool, str]:
         """Whether a process is running the study, and a description."""
@@ -204,7 +210,7 @@ class StudyWatch:
         ends = Counter(cell.outcome for cell in cells if cell.outcome)
         speed = totals.recent_tokens / totals.recent_seconds if totals.recent_seconds else 0.0
         attempts = ", ".join(f"{n:,} {name}" for name, n in totals.failures.most_common(4))
-        missing = sum(plan.conversation.turns - cell.turns for cell in cells if not cell.outcome)
+        missing = self.turns_missing(cells)
         limit = plan.run.max_cost
         if totals.unpriced:  # a sum would be too low
             cost = "unknown: some answers have no price"
