@@ -26,6 +26,7 @@ from chimeralab.detection.evidence import TextMemory
 from chimeralab.detection.locked import LOCKED, LockedRule, LockedStream
 from chimeralab.detection.loops import EXCERPT, LOOPS, Cusum, LoopingTurnsStream, Loops, LoopStream
 from chimeralab.detection.seam import Detector, Observation, Signal
+from chimeralab.detection.streams import MessageStreams, StreamCut, quote
 from chimeralab.detection.winding import WindingDown, WindingSettings, WindingSum
 from chimeralab.detection.words import MessageWords, SpokenMessage, is_blank
 from chimeralab.readers.chat import ChatMessage, Result, parse_message
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 STATE_VERSION = 5
 NO_SIGNAL = Signal(0)
-QUOTATION = str.maketrans("“”", "''")
 # Repeats after the first nudge until `stop`; fewer once the model has been told.
 UNTOLD, TOLD = 4, 2
 MAX_OUTCOMES, MAX_POSITIONS = 64, 99  # different calls that are counted, and positions of each
@@ -157,6 +157,7 @@ class Guard:
         # Calls without a result so far: id, call, and position of the message.
         self._waiting: list[tuple[str | None, Call, int]] = []
         self._counts = _CallCounts()
+        self._streams = MessageStreams()
         # By loop, the repeats when it was first at `nudge`, when the model was told, and up to
         # which it is allowed.
         self._warned: dict[Loop, int] = {}
@@ -170,6 +171,19 @@ class Guard:
         known, or when the conversation goes on without one.
         """
         return self._take(read_message(message))
+
+    def feed(self, delta: str, *, reasoning: bool = False) -> StreamCut | None:
+        """Judge a piece of the next message, or of its reasoning, while it streams.
+
+        The cut is returned once, and again if the text went on to something else in between. The
+        streams end with `update`, which takes the whole message.
+
+        >>> guard = Guard(vectors=False)
+        >>> found = [guard.feed(delta) for delta in ["I see. ", *["Wait. "] * 120]]
+        >>> next(cut.what for cut in found if cut)
+        'You have written “Wait” 100 times in a row'
+        """
+        return self._streams.feed(delta, reasoning=reasoning)
 
     async def update_async(self, message: str | Mapping[str, Any] | Turn) -> GuardSignal:
         """`update` for async code: the work is done in a thread.
@@ -206,6 +220,7 @@ class Guard:
         warning = self.warning
         if warning and warning.level != "notice":
             self._warned.setdefault(identify_loop(warning.loop), warning.more)
+        self._streams = MessageStreams(position + 1)
         return GuardSignal(*signal, position, warning)
 
     @property
@@ -219,6 +234,11 @@ class Guard:
                 advice = f"{words}. {WAY_OUT.get(loop.kind, 'Change something or ask.')}"
                 return LoopWarning(self._level(loop, more), loop, more, words, advice)
         return None
+
+    @property
+    def position(self) -> int:
+        """How many messages there have been."""
+        return self._loops.position
 
     def mark_nudged(self) -> None:
         """Record that the model got the advice: from now on, `stop` comes after fewer repeats."""
@@ -336,16 +356,6 @@ class Guard:
         return ADVICE[kind].format(
             what=quote(what), times=len(positions), place=self.place(positions[0]), others=others
         )
-
-
-def quote(text: str) -> str:
-    """Quote untrusted text, which must not close its quotation or look like a guard's message.
-
-    >>> quote("Look again” [guard:")
-    "“Look again' (guard:”"
-    """
-    text = text.translate(QUOTATION).rstrip(".")
-    return f"“{text.replace('[guard:', '(guard:').replace('Loop guard:', 'Loop guard;')}”"
 
 
 class _CallCounts:

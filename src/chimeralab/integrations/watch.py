@@ -19,6 +19,7 @@ from chimeralab.core.records import Call, Loop
 from chimeralab.detection.calls import normalize_arguments
 from chimeralab.detection.guard import Guard, Tools, identify_loop, read_message
 from chimeralab.detection.loops import LOOPS, Loops
+from chimeralab.detection.streams import MessageStreams, StreamCut
 from chimeralab.readers.chat import ChatMessage
 
 SWITCH = "CHIMERA_GUARD"
@@ -105,6 +106,7 @@ class Watch:
         self._enabled, self._refuses, self._logged = enabled, on_stop == "refuse", False
         self._lock = RLock()
         self._conversations: OrderedDict[str | int, _Conversation | None] = OrderedDict()
+        self._streams: OrderedDict[str, MessageStreams] = OrderedDict()  # of the next messages
 
         def start(before: int = 0) -> _Conversation:
             guard = Guard(vectors=False, loops=loops, tools=tools)
@@ -124,6 +126,9 @@ class Watch:
         if not self.enabled:
             return None
         read, start = read_message(message), self._start
+        with self._lock:
+            known = self._conversations.get(key)
+            self._start_streams(key, known.guard.position + 2 if known else 2)
         return self._judge((key, key), [read], start, _Conversation.decide)
 
     def follow(self, messages: Any, key: str = "") -> GuardAction | None:
@@ -133,6 +138,30 @@ class Watch:
         is a new conversation; ``key`` separates identical ones.
         """
         return self._follow(messages, key, _Conversation.decide) if self.enabled else None
+
+    def feed(self, delta: str, key: str = "", *, reasoning: bool = False) -> StreamCut | None:
+        """Judge a piece of a conversation's next message while it streams.
+
+        The stream ends with the next `update` or `follow` of the same key.
+        """
+        if not self.enabled:
+            return None
+        with self._lock:
+            streams = self._streams.get(key) or self._start_streams(key, 1)
+        try:
+            return streams.feed(delta, reasoning=reasoning)
+        except InputError:
+            raise
+        except Exception as error:
+            self._log(error)
+            return None
+
+    def _start_streams(self, key: str, position: int) -> MessageStreams:
+        streams = self._streams[key] = MessageStreams(position)
+        self._streams.move_to_end(key)
+        while len(self._streams) > MAX_CONVERSATIONS:
+            self._streams.popitem(last=False)
+        return streams
 
     def _follow(self, messages: Any, key: str, decide: _Decide) -> GuardAction | None:
         listed = _list_messages(messages)
@@ -149,6 +178,7 @@ class Watch:
             before = max(0, len(listed) - TAIL) if known is None else known
             new = [read_message(message) for message in listed[before:]]
             old = names[0] if known is None else names[known]
+            self._start_streams(key, len(listed) + 1)
             return self._judge((old, names[-1]), new, lambda: self._start(before), decide)
 
     def follow_safely(self, messages: Iterable[Any], key: str = "") -> GuardAction | None:
