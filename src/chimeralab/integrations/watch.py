@@ -7,6 +7,7 @@ model, or a stop. The loop detector itself ignores polling and paging.
 import json
 import os
 import re
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from chimeralab.detection.calls import normalize_arguments
 from chimeralab.detection.guard import Guard, Tools, identify_loop, read_message
 from chimeralab.detection.loops import LOOPS, Loops
 from chimeralab.detection.streams import MessageStreams, StreamCut
+from chimeralab.integrations.budget import Budget, BudgetSettings, Spending
 from chimeralab.readers.chat import ChatMessage
 
 SWITCH = "CHIMERA_GUARD"
@@ -37,6 +39,7 @@ TAIL = 200  # messages judged of a conversation seen for the first time; windows
 MAX_CONVERSATIONS = 256
 
 Message = Mapping[str, Any]
+_Given = tuple[ChatMessage, Any]  # a message as it was read, and as it came
 _Decide = Callable[["_Conversation"], "GuardAction | None"]
 OnStop = Literal["end", "refuse"]
 
@@ -66,6 +69,7 @@ class WatchSettings(TypedDict, total=False):
     loops: Loops
     enabled: bool
     on_stop: OnStop
+    budget: BudgetSettings
 
 
 class Watch:
@@ -75,6 +79,9 @@ class Watch:
     CHIMERA_GUARD=off, turns it off. With ``on_stop="refuse"``, a loop of tool calls is not stopped:
     `check_call` refuses the calls that it repeats. A message that can't be read is an `InputError`;
     an error inside the guard is logged once and ends the watching of its conversation.
+
+    ``budget`` limits what a conversation may spend, as in ``{"tokens": 100_000, "in_loops":
+    {"steps": 20}}``: it is nudged at 80 % and stopped at 100 %.
 
     >>> watch = Watch()
     >>> call = {"id": "c", "function": {"name": "sh", "arguments": "make"}}
@@ -92,14 +99,16 @@ class Watch:
     Loop guard: stopped. You have called “sh make” 5 times with the same outcome since message 1.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         *,
         tools: Tools | None = None,
         loops: Loops = LOOPS,
         enabled: bool = True,
         on_stop: OnStop = "end",
+        budget: BudgetSettings | None = None,
         place: Callable[[int], str] = "message {}".format,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if on_stop not in ("end", "refuse"):
             raise InputError(f"on_stop is {on_stop!r}; expected 'end' or 'refuse'")
@@ -108,11 +117,14 @@ class Watch:
         self._conversations: OrderedDict[str | int, _Conversation | None] = OrderedDict()
         self._streams: OrderedDict[str, MessageStreams] = OrderedDict()  # of the next messages
 
+        limits = Budget(budget)
+        self._clock = clock
+
         def start(before: int = 0) -> _Conversation:
             guard = Guard(vectors=False, loops=loops, tools=tools)
             guard.place = lambda position: place(before + position)
             guard.was_refused = was_refused
-            return _Conversation(guard, refuses=self._refuses)
+            return _Conversation(guard, Spending(limits), refuses=self._refuses)
 
         self._start = start
         start()  # reject bad settings now, not in the middle of a conversation
@@ -129,7 +141,7 @@ class Watch:
         with self._lock:
             known = self._conversations.get(key)
             self._start_streams(key, known.guard.position + 2 if known else 2)
-        return self._judge((key, key), [read], start, _Conversation.decide)
+        return self._judge((key, key), [(read, message)], start, _Conversation.decide)
 
     def follow(self, messages: Any, key: str = "") -> GuardAction | None:
         """Judge the new messages of a conversation, given as a whole, as `detect` takes it.
@@ -175,11 +187,18 @@ class Watch:
             known = next(
                 (n for n in range(len(listed), 0, -1) if names[n] in self._conversations), None
             )
+            now = self._clock()
             before = max(0, len(listed) - TAIL) if known is None else known
-            new = [read_message(message) for message in listed[before:]]
+            new = [(read_message(message), message) for message in listed[before:]]
             old = names[0] if known is None else names[known]
             self._start_streams(key, len(listed) + 1)
-            return self._judge((old, names[-1]), new, lambda: self._start(before), decide)
+
+            def start() -> _Conversation:
+                conversation = self._start(before)
+                conversation.spend([(read_message(each), each) for each in listed[:before]], now)
+                return conversation
+
+            return self._judge((old, names[-1]), new, start, decide)
 
     def follow_safely(self, messages: Iterable[Any], key: str = "") -> GuardAction | None:
         """`follow` for a guard inside a host, which nothing may break."""
@@ -205,7 +224,7 @@ class Watch:
     def _judge(
         self,
         keys: tuple[str | int, str | int],
-        messages: Iterable[ChatMessage],
+        messages: Iterable[_Given],
         start: Callable[[], "_Conversation"],
         decide: _Decide,
     ) -> GuardAction | None:
@@ -219,7 +238,7 @@ class Watch:
                     known.popitem(last=False)
                 found = None
                 if conversation:
-                    conversation.take(messages)
+                    conversation.take(messages, self._clock())
                     found = decide(conversation)
                 known[new] = conversation
                 return found
@@ -269,15 +288,20 @@ class LoopAllowance:
 class _Conversation:
     """One conversation: its guard, and the loop at which it was stopped."""
 
-    def __init__(self, guard: Guard, *, refuses: bool) -> None:
-        self.guard = guard
+    def __init__(self, guard: Guard, spending: Spending, *, refuses: bool) -> None:
+        self.guard, self._spending = guard, spending
         self._refuses = refuses
-        self._stopped: Loop | None = None
+        self._stopped: Loop | str | None = None  # or the budget
 
-    def take(self, messages: Iterable[ChatMessage]) -> None:
+    def spend(self, messages: Iterable[_Given], now: float) -> None:
+        """Take in the cost of messages that are too old to be judged."""
+        for message, raw in messages:
+            self._spending.add(message, raw, 0, now)
+
+    def take(self, messages: Iterable[_Given], now: float) -> None:
         """Take in new messages: our nudges, the user's, and all others."""
-        guard = self.guard
-        for message in messages:
+        guard, spending = self.guard, self._spending
+        for message, raw in messages:
             turn, content = message
             nudge = turn.role in PROMPTING and is_nudge(turn.text)
             ours = nudge or (turn.role == "assistant" and turn.text.startswith(STOPPED))
@@ -291,21 +315,50 @@ class _Conversation:
             elif turn.role == "user" and turn.spoken and not content.results:
                 self._stopped = None
                 guard.forgive()
+                spending.forgive()
+            spending.add(message, raw, guard.position, now)
+            warning = guard.warning
+            if warning and warning.level != "notice":
+                spending.count_loop(warning.loop.began, guard.position)
 
     def decide(self) -> GuardAction | None:
         """Nudge or stop, if it is time; a nudge counts as given."""
+        return self._decide_budget() or self._decide_loop()
+
+    def _decide_budget(self) -> GuardAction | None:
+        overspent = self._spending.judge()
+        if overspent is None:
+            return None
+        what, stops = overspent
+        at = self.guard.position
+        loop = Loop("verdict", "budget", "all", 1, at, None, 0, (), what, 0.0)
+        if not stops:
+            return GuardAction("nudge", sign(f"{what}. Finish, or ask for more."), loop)
+        again, self._stopped = self._stopped == loop.kind, loop.kind
+        return GuardAction("stop", f"{STOPPED}{what}.", loop, again)
+
+    def _cost(self, loop: Loop) -> str:
+        """Say what a loop has cost so far, if its messages say so."""
+        spent = self._spending.since(loop.began)
+        if not spent.tokens or spent.estimated:
+            return ""
+        money = f" and {spent.show('money')}" if spent.money else ""
+        return f" That has cost {spent.show('tokens')}{money} so far."
+
+    def _decide_loop(self) -> GuardAction | None:
         guard, warning = self.guard, self.guard.warning
         if warning is None or warning.level == "notice":
             return None
         loop, nudged = warning.loop, guard.was_nudged(warning.loop)
         if not nudged:
             guard.mark_nudged()
-            return GuardAction("nudge", sign(warning.advice), loop)
+            return GuardAction("nudge", sign(f"{warning.advice}{self._cost(loop)}"), loop)
         if warning.level == "nudge" or (self._refuses and loop.stream == "calls"):
             return None
         name = identify_loop(loop)
         again, self._stopped = self._stopped == name, name
-        return GuardAction("stop", f"{STOPPED}{warning.what}.", loop, again)
+        said = f"{STOPPED}{warning.what}.{self._cost(loop)}"
+        return GuardAction("stop", said, loop, again)
 
     def check_call(self, name: str, arguments: Any) -> GuardAction | None:
         """Refuse a call that repeats a loop which would be stopped."""
@@ -315,7 +368,7 @@ class _Conversation:
         loop = warning.loop
         if not self.guard.was_nudged(loop) or not self.guard.repeats_call(loop, name, arguments):
             return None
-        reason = f"this call was not made. {warning.advice}"
+        reason = f"this call was not made. {warning.advice}{self._cost(loop)}"
         return GuardAction("refuse", sign(reason, _identify_call(name, arguments)), loop)
 
 
