@@ -41,6 +41,7 @@ from chimeralab.detection.loops import (
 )
 from chimeralab.detection.runs import RunWork
 from chimeralab.detection.seam import Detector, Observation, Signal
+from chimeralab.detection.streams import MessageStreams, StreamCut
 from chimeralab.detection.winding import WindingDown, WindingSettings, WindingSum
 from chimeralab.detection.words import MessageWords, SpokenMessage, is_blank
 from chimeralab.readers.chat import ChatMessage, Result, parse_message
@@ -145,6 +146,7 @@ class Guard:
         self._counts = CallCounts()
         # What went wrong with the last calls: position, kind and result.
         self._trouble: deque[tuple[int, str, str]] = deque(maxlen=MAX_TROUBLE)
+        self._streams = MessageStreams()
         # By loop, the repeats when it was first at `nudge`, when the model was told, and up to
         # which it is allowed.
         self._warned: dict[Loop, int] = {}
@@ -158,6 +160,19 @@ class Guard:
         known, or when the conversation goes on without one.
         """
         return self._take(read_message(message))
+
+    def feed(self, delta: str, *, reasoning: bool = False) -> StreamCut | None:
+        """Judge a piece of the next message, or of its reasoning, while it streams.
+
+        The cut is returned once, and again if the text went on to something else in between. The
+        streams end with `update`, which takes the whole message.
+
+        >>> guard = Guard(vectors=False)
+        >>> found = [guard.feed(delta) for delta in ["I see. ", *["Wait. "] * 120]]
+        >>> next(cut.what for cut in found if cut)
+        'You have written “Wait” 100 times in a row'
+        """
+        return self._streams.feed(delta, reasoning=reasoning)
 
     async def update_async(self, message: str | Mapping[str, Any] | Turn) -> GuardSignal:
         """`update` for async code: the work is done in a thread.
@@ -196,6 +211,7 @@ class Guard:
         warning = self.warning
         if warning and warning.level != "notice":
             self._warned.setdefault(identify_loop(warning.loop), warning.more)
+        self._streams = MessageStreams(position + 1)
         return GuardSignal(*signal, position, warning)
 
     @property
@@ -210,6 +226,11 @@ class Guard:
                 advice = f"{words}. {self._explain(loop)}{WAY_OUT.get(kind, CHANGE)}"
                 return LoopWarning(self._level(loop, more), loop, more, words, advice)
         return None
+
+    @property
+    def position(self) -> int:
+        """How many messages there have been."""
+        return self._loops.position
 
     def mark_nudged(self) -> None:
         """Record that the model got the advice: from now on, `stop` comes after fewer repeats."""
