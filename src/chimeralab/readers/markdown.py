@@ -40,7 +40,8 @@ TITLES = {
     "system": re.compile(r"(?:info|system|error|warning|notification|metadata|summary)", re.I),
 }
 SYMBOLS = re.compile(r"\s+[^\w\s(`]+\Z")
-ASSISTANT_SIGNS = ("🤖", "💬")
+SIDE_SIGNS = {"user": ("👤", "🧑", "🙋"), "assistant": ("🤖", "💬")}
+USER_MARKS = ("ser", "SER", "uman", "You", *SIDE_SIGNS["user"])  # one is in every such text
 RESULT_SIGNS = ("✅", "❌", "🔧", "⚙")
 FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 FENCE_LINE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)
@@ -100,8 +101,8 @@ def heading_kind(line: str) -> tuple[str, str] | None:
         return None
     if found["bold"] is not None and kind not in ("user", "assistant"):
         return None
-    if kind is None and sign.startswith(ASSISTANT_SIGNS) and not line.startswith("# "):
-        kind = "assistant"
+    if kind is None and not line.startswith("# "):
+        kind = next((side for side, known in SIDE_SIGNS.items() if sign.startswith(known)), None)
     return (kind, title) if kind else None
 
 
@@ -145,7 +146,7 @@ class MarkdownChat(Reader):
     left_out = "text above the first message"
 
     def matches(self, value: Any) -> bool:
-        if not isinstance(value, Text) or not ("ser" in value or "SER" in value):
+        if not isinstance(value, Text) or not any(sign in value for sign in USER_MARKS):
             return False
         kinds = [kind for kind, _, _ in sections_of(value)]
         return "user" in kinds and "assistant" in kinds

@@ -125,6 +125,11 @@ def test_tools_between_rules_are_calls_and_what_is_left_is_said(read: Read) -> N
     ]
 
 
+def test_sign_of_a_person_names_a_side_whatever_the_name(read: Read) -> None:
+    talk = read("# Log\n\n### 👤 Nina\n\nHei!\n\n### 🤖 Claude\n\nHei!\n\n### 👤 Nina\n\nKiitos.\n")
+    assert [turn.role for turn in talk.turns] == ["user", "assistant", "user"]
+
+
 def test_side_in_bold_is_a_heading_below_a_rule_only(read: Read) -> None:
     """As Cursor exports a chat; the answer has headings, and a block that was never closed."""
     answer = "Two tables.\n\n**User** is one of them:\n\n---\n\n## Group\n\n```sql\nSELECT 1"
