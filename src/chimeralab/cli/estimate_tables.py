@@ -173,20 +173,7 @@ def print_trial(result: "TrialAnalysis", *, full: bool) -> None:
     for line in _list_verdicts(result):
         out.print(line, style="bold", soft_wrap=True, markup=False)
     for subject in result.subjects:
-        out.print(f"\n[bold]{sanitize(subject.subject)}[/bold]", highlight=False)
-        if subject.informative:
-            out.print(f"informative: {sanitize(subject.checks[0].message)}")
-        if subject.reasons:
-            what = "these arms are left out" if subject.informative else "no effects are shown"
-            out.print(f"not informative, so {what}:", style="bold")
-        for reason in subject.short_reasons:
-            out.print(f"  {sanitize(reason)}", soft_wrap=True)
-        if not subject.informative:
-            continue  # its numbers would mislead
-        _print_arms(subject)
-        for family, title in FAMILIES.items() if full else ():
-            heading = title.format(reference=sanitize(short(subject.reference)))
-            _print_effects(heading, getattr(subject, family))
+        _print_subject(subject, full=full)
     has_effects = any(subject.effects for subject in result.subjects)
     if has_effects and not full:
         out.print("--full has the effects, --json every measure.", style="dim")
@@ -203,6 +190,23 @@ def print_trial(result: "TrialAnalysis", *, full: bool) -> None:
     begun = result.sessions + sum(each.sessions for each in result.left_out)
     if begun < result.planned:
         say(f"{result.planned - begun:,} of {result.planned:,} planned sessions have not started")
+
+
+def _print_subject(subject: "SubjectResult", *, full: bool) -> None:
+    out.print(f"\n[bold]{sanitize(subject.subject)}[/bold]", highlight=False)
+    if subject.informative:
+        out.print(f"informative: {sanitize(subject.checks[0].message)}")
+    if subject.reasons:
+        what = "these arms are left out" if subject.informative else "no effects are shown"
+        out.print(f"not informative, so {what}:", style="bold")
+    for reason in subject.short_reasons:
+        out.print(f"  {sanitize(reason)}", soft_wrap=True)
+    if not subject.informative:
+        return  # its numbers would mislead
+    _print_arms(subject)
+    for family, title in FAMILIES.items() if full else ():
+        heading = title.format(reference=sanitize(short(subject.reference)))
+        _print_effects(heading, getattr(subject, family))
 
 
 def _list_verdicts(result: "TrialAnalysis") -> Iterable[str]:
