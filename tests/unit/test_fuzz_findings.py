@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import chimeralab
 from chimeralab.cli.hook import read_settings
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Call
@@ -15,6 +18,7 @@ from chimeralab.rating.rubric import BUILT_IN, load_rubric, lock_path, parse_rub
 from chimeralab.study import Study
 from chimeralab.study.lock import digest
 from chimeralab.trial.replies import read_choice
+from chimeralab.trial.scenarios.files import read_scenarios
 from chimeralab.trial.trials import TrialLog
 from tests.campaign import limit_time
 from tests.plans import SELFPLAY, TRIAL
@@ -104,3 +108,24 @@ def test_deeply_nested_arguments_of_a_call_become_json_values() -> None:
     for _ in range(600):
         nested = {"a": nested}
     assert Call("f", nested).as_dict()["arguments"] == "(nested too deeply)"
+
+
+@pytest.mark.parametrize("key", [1, None, ("a", 2), 3.5, b"role", True])
+def test_message_with_a_key_that_is_no_text_is_refused(key: Any) -> None:
+    for talk in ([{key: "user"}], [{key: 1, "x": [{key: 2}]}]):
+        assert "its fields are" in refusal(partial(chimeralab.detect, talk, detector=None))
+    hello = {"role": "user", "content": "Hi.", key: {key: 1}}
+    with suppress(InputError):
+        chimeralab.detect([hello], detector=None)
+    with suppress(InputError):
+        chimeralab.Guard(vectors=False).update(hello)
+
+
+@pytest.mark.parametrize("need", [1, None, [], {}, [{"a": 1}], 2.5])
+def test_question_that_needs_a_fact_of_another_type_is_refused(tmp_path: Path, need: Any) -> None:
+    fact = {"id": "f1", "subject": "The fox", "relation": "lives in", "value": "a den"}
+    asked = {"prompt": "Where?", "truth": "a den", "options": ["a den"], "needs": [need]}
+    path = tmp_path / "scenarios.jsonl"
+    scenario = {"id": "fox", "kind": "own", "facts": [fact], "questions": [asked]}
+    path.write_text(json.dumps(scenario), encoding="utf-8")
+    assert "needs" in refusal(lambda: list(read_scenarios(path)))

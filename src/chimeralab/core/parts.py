@@ -99,12 +99,12 @@ def read_value(hint: Any, value: Any, place: str) -> Any:
         raise InputError(f"{place} = {format_value(value)}: {reason}") from None
 
 
-def choose(name: str, known: Iterable[str], what: str, or_else: str = "") -> None:
-    """Raise unless a name is known, with the closest match as a hint."""
+def choose(name: object, known: Iterable[str], what: str, or_else: str = "") -> None:
+    """Raise unless a name is known, with the closest match as a hint; a file may hold any type."""
     known = list(known)
     if name in known:
         return
-    near = get_close_matches(name, known, n=1)
+    near = get_close_matches(str(name), known, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     more = f", {or_else}" if or_else else ""
     raise InputError(f"unknown {what}{hint}; known: {_join_names(known)}{more}")

@@ -64,7 +64,7 @@ def redact(text: str, keys: Mapping[str, str] | None = None) -> str:
 
     Long fragments are redacted too, even with spaces, quotes or dashes inside: a server may echo a
     key in two halves, or stream it letter by letter. A whole key is also found in base64,
-    percent-encoded, and reversed.
+    in hex, percent-encoded or escaped otherwise, and reversed.
 
     >>> redact("no such key: sk-very-secret-7", {"LAB_KEY": "sk-very-secret-7", "OTHER": "no"})
     'no such key: <LAB_KEY>'
@@ -80,14 +80,17 @@ def redact(text: str, keys: Mapping[str, str] | None = None) -> str:
 
 @lru_cache(maxsize=256)
 def _any_encoding(key: str) -> re.Pattern[str]:
-    """Find a key as it is, percent-encoded in whole or in part, reversed, or in base64."""
+    """Find a key as it is, with any of its characters escaped, reversed, or in base64."""
 
-    def percent(char: str) -> str:
-        return "".join(f"%{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))
+    def escape(char: str) -> str:
+        data = char.encode("utf-8", "surrogateescape")
+        # %73, \x73, \u0073, &#x73;, 73 and 73:, or &#115;
+        in_hex = "".join(rf"(?:%|\\x|\\u00|&#x)?{byte:02x}[;:]?" for byte in data)
+        return f"{in_hex}|&#{ord(char)};"
 
-    maybe_percent = "".join(f"(?:{re.escape(char)}|(?i:{percent(char)}))" for char in key)
+    maybe_escaped = "".join(f"(?:{re.escape(char)}|(?i:{escape(char)}))" for char in key)
     others = [key[::-1], *_in_base64(key.encode("utf-8", "surrogateescape"))]
-    return re.compile("|".join([maybe_percent, *map(re.escape, others)]))
+    return re.compile("|".join([maybe_escaped, *map(re.escape, others)]))
 
 
 def _in_base64(data: bytes) -> Iterator[str]:

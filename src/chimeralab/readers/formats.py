@@ -149,7 +149,7 @@ class Formats:
             for key, advice in NOT_CONVERSATIONS.items():
                 if key in keys_given:
                     return advice
-            keys = ", ".join(repr(key[:20]) for key in list(value)[:5])
+            keys = ", ".join(repr(str(key)[:20]) for key in list(value)[:5])
             known = keys_of(value)
             nearest = max(self._known, key=lambda reader: len(reader.keys & known))
             wanted = (

@@ -144,7 +144,7 @@ def _from_log(path: str, formats: Formats, report: Report) -> Iterator[Trajector
         except MemoryError:
             report("needs more memory than is available; write one conversation per line", place)
     try:
-        yield from _finished(formats.finish(file_place(path)), file_place(path), report)
+        yield from _take_finished(formats.finish(file_place(path)), file_place(path), report)
     except Unreadable as problem:
         report(str(problem), file_place(path))
 
@@ -221,7 +221,7 @@ def read_conversations(
 ) -> Iterator[Trajectory]:
     """Yield the conversations of JSON values; unreadable values are reported."""
     yield from _from_each(values, formats, report)
-    yield from _finished(formats.finish(place), place, report)
+    yield from _take_finished(formats.finish(place), place, report)
 
 
 def _from_each(values: Values, formats: Formats, report: Report) -> Iterator[Trajectory]:
@@ -263,7 +263,7 @@ def _read_written_calls(trajectory: Trajectory) -> Trajectory:
     return read_calls(trajectory)
 
 
-def _finished(
+def _take_finished(
     trajectories: Iterable[Trajectory], place: Place, report: Report
 ) -> Iterator[Trajectory]:
     """Yield what several entries made; a conversation that is refused leaves the others."""

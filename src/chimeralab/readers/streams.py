@@ -49,7 +49,7 @@ class Limits:
     It is one for the process, as `csv.field_size_limit` is: logs are opened in many places.
     """
 
-    turns: int = 100_000  # of a conversation; judging so many of the same takes 20 s
+    turns: int = 100_000  # of a conversation; judging 100,000 equal ones takes 20 s
     expansion: int = 100
 
 

@@ -231,7 +231,7 @@ def parquet_rows(
             has_dictionaries = "dictionary<" in str(table.schema_arrow)
             for batch in table.iter_batches(_rows_at_once(parts), read):
                 columns = batch.columns if has_dictionaries else [batch]
-                seen += sum(map(_written_size, columns))
+                seen += sum(map(_measure_text, columns))
                 check_expansion(size, seen)
                 for row in batch.to_pylist():
                     yield row, place.at(number)
@@ -255,7 +255,7 @@ def _rows_at_once(groups: Iterable[Any]) -> int:
     return max(1, min(ROWS_AT_ONCE, 4 * FREE_EXPANSION // max(1, longest)))
 
 
-def _written_size(data: Any) -> int:
+def _measure_text(data: Any) -> int:
     """The bytes of Arrow data, with each text counted as often as it occurs."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
@@ -265,9 +265,9 @@ def _written_size(data: Any) -> int:
         lengths = pc.binary_length(data.dictionary.cast(pa.large_binary()))
         return pc.sum(lengths.take(data.indices)).as_py() or 0
     if kind is not None and pa.types.is_struct(kind):
-        return sum(map(_written_size, data.flatten()))
+        return sum(map(_measure_text, data.flatten()))
     if kind is not None and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-        return _written_size(data.flatten())
+        return _measure_text(data.flatten())
     return int(data.nbytes)
 
 

@@ -50,6 +50,7 @@ class StoreError(InputError):
 def open_to_write(path: Path) -> sqlite3.Connection:
     """Open or create the database, check its integrity, and migrate it."""
     with explain_errors(path):
+        refuse_special(path)
         connection = sqlite3.connect(path, isolation_level=None)
         try:
             if connection.execute("PRAGMA application_id").fetchone()[0] == COPY_ID:
@@ -82,6 +83,14 @@ def open_to_write(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def refuse_special(path: Path) -> None:
+    """Refuse pipes and devices among the files of a database: SQLite would wait for their bytes."""
+    for ending in ("", "-wal", "-shm", "-journal"):
+        found = path.with_name(path.name + ending)
+        if found.exists() and not found.is_file():
+            raise StoreError(f"{found} is not a regular file; move it away")
+
+
 def open_to_read(path: Path, *, any_schema: bool = False) -> sqlite3.Connection:
     """Open the database read-only; a run may be writing to it.
 
@@ -90,6 +99,7 @@ def open_to_read(path: Path, *, any_schema: bool = False) -> sqlite3.Connection:
     if not path.is_file():
         raise StoreError(f"{path} does not exist; `chimera run` creates it")
     with explain_errors(path):
+        refuse_special(path)
         # In a read-only folder, SQLite must not try to create a WAL.
         has_wal = path.with_name(path.name + "-wal").exists()
         immutable = "" if has_wal or os.access(path.parent, os.W_OK) else "&immutable=1"

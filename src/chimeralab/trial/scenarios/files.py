@@ -329,7 +329,7 @@ def _own_question(table: Table, number: int, told: Mapping[str, Fact]) -> Questi
     needs = table.get("needs", [])
     names = needs if isinstance(needs, list) else []
     for need in names:
-        choose(need, told, f"fact {need!r} in {place} needs")
+        choose(need, told, f"fact {format_value(need)} in {place} needs")
     defaults: dict[str, Any] = {"id": f"q{number}", "kind": "question"}
     truth = table.get("truth")
     if isinstance(truth, list | dict):
