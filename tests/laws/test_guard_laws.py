@@ -88,8 +88,20 @@ def called(step: list[tuple[str, int, int]], n: int, position: int) -> list[Call
     return listed
 
 
+CAUSE = re.compile(r"It began when [a-z ]+ \(message (\d+)(?:: “(.*?)”)?\)\. ")
+
+
+def check_cause(advice: str, log: list[Called], since: int) -> None:
+    """What the advice calls the cause is the start of a result from just before the loop."""
+    for position, said in CAUSE.findall(advice):
+        results = [call.outcome for call in log if call.position == int(position)]
+        assert since - 3 <= int(position) <= since
+        assert any(as_shown(each)[:40].rstrip(".") == said[:40].rstrip(".") for each in results)
+
+
 def check_advice(advice: str, log: list[Called], texts: list[tuple[int, str]], now: int) -> None:
     """Every number and every quotation in the advice is true of the log."""
+    advice = CAUSE.sub("", advice)
     quotations = re.findall("“(.*?)”", advice)
     numbers = [int(number) for number in re.findall(r"\d+", re.sub("“.*?”", "", advice))]
     if "times" not in advice:
@@ -105,7 +117,11 @@ def check_advice(advice: str, log: list[Called], texts: list[tuple[int, str]], n
     assert any(call.position == since for call in calls)
     if advice.startswith("You have called"):
         groups = [
-            sum((each.arguments, each.outcome) == (call.arguments, call.outcome) for each in calls)
+            sum(
+                (each.name, each.arguments, each.outcome)
+                == (call.name, call.arguments, call.outcome)
+                for each in calls
+            )
             for call in calls
             if call.shown == quotation
         ]
@@ -142,6 +158,7 @@ def test_every_number_and_quotation_of_the_advice_is_true(steps: list[Any]) -> N
                 signal = guard.update(message)
                 if signal.loop:
                     check_advice(signal.loop.advice, log, texts, position)
+                    check_cause(signal.loop.advice, log, signal.loop.loop.began)
 
 
 @given(STEPS)

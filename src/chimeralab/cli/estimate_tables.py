@@ -11,7 +11,7 @@ from chimeralab.cli.terminal import new_table, out, sanitize, say
 from chimeralab.core.numbers import NONE, between, number, p_value, percent
 from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.report.page import render_sentence
-from chimeralab.report.table import UNITS
+from chimeralab.report.table import SHARE, UNITS, clip_interval
 from chimeralab.report.table import Table as ReportTable
 from chimeralab.selfplay.analysis import Analysis
 from chimeralab.selfplay.outcomes import MEASURES, Measure, measure_name
@@ -254,7 +254,10 @@ def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     for effect in known:
         estimate = number(effect.estimate, 3, sign=True)
-        bounds = between(effect.interval, 3, sign=True) if effect.interval else ""
+        interval = effect.interval
+        if find_measure(effect.measure).unit != "index":
+            interval = clip_interval(interval, SHARE, effect.weights)
+        bounds = between(interval, 3, sign=True) if interval else ""
         ps = (p_value(effect.p), p_value(effect.p_holm))
         mark = " (primary)" if effect.role == "primary" else ""
         name = _foldable(effect.short_name) + mark

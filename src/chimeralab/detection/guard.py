@@ -21,6 +21,7 @@ from chimeralab.detection.calls import (
     normalize,
     normalize_arguments,
 )
+from chimeralab.detection.cause import BEFORE, CAUSES, classify_result
 from chimeralab.detection.classes import ADVISED, PATIENCE, StepLog, ToolStep
 from chimeralab.detection.evidence import TextMemory
 from chimeralab.detection.locked import LOCKED, LockedRule, LockedStream
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from chimeralab.embedding.encoder import Encoder
 
-STATE_VERSION = 5
+STATE_VERSION = 6
 NO_SIGNAL = Signal(0)
 QUOTATION = str.maketrans("“”", "''")
 # Repeats after the first nudge until `stop`; fewer once the model has been told.
@@ -157,6 +158,8 @@ class Guard:
         # Calls without a result so far: id, call, and position of the message.
         self._waiting: list[tuple[str | None, Call, int]] = []
         self._counts = _CallCounts()
+        # What went wrong with the last calls: position, kind and result.
+        self._trouble: deque[tuple[int, str, str]] = deque(maxlen=MAX_OUTCOMES)
         # By loop, the repeats when it was first at `nudge`, when the model was told, and up to
         # which it is allowed.
         self._warned: dict[Loop, int] = {}
@@ -216,7 +219,8 @@ class Guard:
             more = self._loops.repeats_since(loop)
             if more > self._allowed.get(identify_loop(loop), -1):
                 words = self._describe(loop)
-                advice = f"{words}. {WAY_OUT.get(loop.kind, 'Change something or ask.')}"
+                way_out = WAY_OUT.get(loop.kind, "Change something or ask.")
+                advice = f"{words}. {self._explain(loop)}{way_out}"
                 return LoopWarning(self._level(loop, more), loop, more, words, advice)
         return None
 
@@ -273,6 +277,7 @@ class Guard:
             "loops": to_plain(self._loops),
             "waiting": to_plain(self._waiting),
             "counts": to_plain(self._counts),
+            "trouble": to_plain(self._trouble),
             "told": to_plain([self._warned, self._nudged, self._allowed]),
             "collapse": collapse and to_plain((collapse.stream, collapse.texts, collapse.last)),
         }
@@ -288,8 +293,8 @@ class Guard:
             raise InputError("this is not the state of a guard as it was saved; start a new guard")
         if (parts["collapse"] is None) != (self._collapse is None):
             raise InputError("this is not the state of a guard with these settings")
-        loops, counts, told, waiting = (
-            from_plain(parts[key]) for key in ("loops", "counts", "told", "waiting")
+        loops, counts, told, waiting, self._trouble = (
+            from_plain(parts[key]) for key in ("loops", "counts", "told", "waiting", "trouble")
         )
         if self._collapse:
             stream, texts, last = from_plain(parts["collapse"])
@@ -309,6 +314,9 @@ class Guard:
         """Judge a call, unless it is ignored, was refused, or repeats one of the same message."""
         if self._tools.get(call.name, 0) is None or self.was_refused(call):
             return
+        if kind := classify_result(call):
+            what = " ".join((call.result or "")[: 2 * HEAD].split())
+            self._trouble.append((position, kind, what[:EXCERPT]))
         if self._counts.add(call, position):
             self._loops.judge_call(call, position)
 
@@ -326,6 +334,15 @@ class Guard:
             return "stop" if more - self._nudged[name] >= told else "nudge"
         untold = max(UNTOLD, told)
         return "stop" if more - self._warned.get(name, more) >= untold else "nudge"
+
+    def _explain(self, loop: Loop) -> str:
+        """Say what went wrong when the loop of calls began, if anything did."""
+        near = range(loop.began - BEFORE, loop.began + 1) if loop.stream == "calls" else ()
+        for position, kind, what in reversed(self._trouble):
+            if position in near and (kind != "empty" or position == loop.began):
+                said = f": {quote(what)}" if what else ""
+                return f"It began when {CAUSES[kind]} ({self.place(position)}{said}). "
+        return ""
 
     def _describe(self, loop: Loop) -> str:
         """Say what repeats and since when; every number and quotation is true of the log."""

@@ -23,7 +23,7 @@ from chimeralab.core.numbers import (
     short_time,
 )
 from chimeralab.core.text import neutralize
-from chimeralab.detection import cause
+from chimeralab.detection.cause import CAUSES
 from chimeralab.detection.verdict import name_kind
 from chimeralab.version import __version__
 
@@ -153,7 +153,7 @@ def environment(*folders: Path) -> Environment:
         "short_count": short_count,
         "short_time": short_time,
         "name_kind": name_kind,
-        "causes": getattr(cause, "CAUSES", {}),
+        "causes": CAUSES,
     }
     return made
 

@@ -9,7 +9,7 @@ import platform
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -182,15 +182,14 @@ class StudyWatch:
         return next(load_detections(self.study, only=talk), None)
 
     def progress(self) -> Patch:
-        """The turns that are done, as the terminal counts them."""
-        most = self.study.plan.conversation.turns * len(self.cells)
-        return patch("progress", value=most - self._missing(), most=max(1, most))
+        """How many turns are done, of those that the cells may still have."""
+        cells = list(self.cells.values())
+        done = sum(cell.turns for cell in cells)
+        return patch("progress", value=done, most=max(1, done + self.turns_missing(cells)))
 
-    def _missing(self) -> int:
-        """The turns that are still to be run; a conversation that ended early has none."""
-        turns = self.study.plan.conversation.turns
-        open_cells = [cell for cell in list(self.cells.values()) if not cell.outcome]
-        return sum(turns - cell.turns for cell in open_cells)
+    def turns_missing(self, cells: Sequence[TalkCell]) -> int:
+        turns: int = self.study.plan.conversation.turns
+        return sum(turns - cell.turns for cell in cells if not cell.outcome)
 
     def run_state(self) -> tuple[bool, str]:
         """Whether a process is running the study, and a description."""
@@ -214,6 +213,7 @@ class StudyWatch:
         ends = Counter(cell.outcome for cell in cells if cell.outcome)
         speed = totals.recent_tokens / totals.recent_seconds if totals.recent_seconds else 0.0
         attempts = ", ".join(f"{n:,} {name}" for name, n in totals.failures.most_common(4))
+        missing = self.turns_missing(cells)
         limit = plan.run.max_cost
         if totals.unpriced:  # a sum would be too low
             cost = "unknown: some answers have no price"
@@ -230,7 +230,7 @@ class StudyWatch:
             "attempts": attempts or "none",
             "speed": f"{speed:,.0f}" if running else "–",
             "cost": cost,
-            "left": "–" if pace is None else format_clock(pace * self._missing()),
+            "left": "–" if pace is None else format_clock(pace * missing),
         }
         if not self.is_judged:
             del found["marked"]

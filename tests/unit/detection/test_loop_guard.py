@@ -217,3 +217,9 @@ def test_guard_with_the_loop_detector_can_be_saved() -> None:
         guard.update("Let me look at the same file again.")
     other.restore(json.loads(json.dumps(guard.state())))
     assert other.update("Let me look at the same file again.").collapsed
+
+
+def test_nudge_says_what_went_wrong_when_the_loop_began() -> None:
+    warning = guarded(*[CALL, DENIED] * 3)[-1].loop
+    assert warning is not None
+    assert "It began when a permission was refused (message 1: “" in warning.advice

@@ -96,7 +96,7 @@ def forest_figure(
         """The axis has the unit: there is no space for it on a phone."""
         if each.estimate is None:
             return each.reasons.get("estimate", "")
-        shown = format_difference(each.estimate, each.interval, unit, bare=True)
+        shown = format_difference(each.estimate, each.interval, unit, each.weights, bare=True)
         return f"{shown}, {p_phrase(each.p_holm)}"
 
     rows = [
@@ -108,7 +108,7 @@ def forest_figure(
         say(
             "forest_label",
             effects=effects,
-            shown=lambda each: format_difference(each.estimate, each.interval, unit),
+            shown=lambda each: format_difference(each.estimate, each.interval, unit, each.weights),
         ),
         lambda width: forest(rows, f"difference in the {name}", percent=unit.percent, width=width),
         captions=[say("forest_caption", measure=name, pairs=len(pairs), limit=MAX_EFFECTS)],

@@ -265,7 +265,7 @@ def contrasts(name: str, effects: Sequence[Effect], level: float, *, bare: bool 
     for each in effects:
         why = each.reasons
         unit = UNITS[each.measure]
-        shown: Cell = format_difference(each.estimate, each.interval, unit, bare=bare)
+        shown: Cell = format_difference(each.estimate, each.interval, unit, each.weights, bare=bare)
         if each.estimate is None or each.interval is None:
             shown = Dash(why.get("estimate") or why.get("interval") or "unknown", str(shown))
         holm: Cell = Dash(why.get("p_holm") or why.get("p") or "unknown")
