@@ -16,6 +16,7 @@ from chimeralab.cli.options import (
     LOG_OPTIONS,
     MAX_NAMED,
     NO_FIELD,
+    PRICE_OPTION,
     WHICH_OPTIONS,
     ask_consent,
     choose_judges,
@@ -35,7 +36,7 @@ from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.schema import json_text
 from chimeralab.core.tables import check_table_name, open_table
 from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, TURN_COLUMNS, verdict_rows
-from chimeralab.detection.cost import BY_MESSAGE, parse_prices, split_costs
+from chimeralab.detection.cost import BY_MESSAGE, split_costs
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.locked import LockedRule
 from chimeralab.detection.loops import resolve_loops
@@ -83,12 +84,7 @@ NOT_ON_RAY = (
     help="Put the loops first that cost most (default), with the largest share of messages, in the "
     "longest conversations or with the earliest onset; log keeps the order of the logs.",
 )
-@click.option(
-    "--price",
-    metavar="in=…,out=…",
-    callback=lambda _context, _option, text: text and parse_prices(text),
-    help="What a million tokens cost that are read and written, for logs without prices.",
-)
+@PRICE_OPTION
 @click.option(
     "--group-by",
     metavar="FIELD",

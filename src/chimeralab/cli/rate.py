@@ -402,8 +402,9 @@ def invite(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
     if not options["as_json"]:
         click.echo(link)
     say(
-        f"start `chimera view {study.path}` and send them this link, which is shown once. If you "
-        "start it with --host or --port, adjust the address."
+        f"start `chimera view {study.path}` and send them this link, which is shown once. Other "
+        "machines can't open it: for people elsewhere, start it with --host (and --tls-cert) and "
+        "adjust the address, or use an SSH tunnel."
     )
     return {"rater": invitation.rater, "task": task, "sheets": sheets, "link": link}
 

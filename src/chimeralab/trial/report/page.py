@@ -111,6 +111,7 @@ def make_trial_report(study: Study, verification: Verification, analysis: TrialA
             lock=read_lock(study),
             verification=verification,
             glance=tuple(map(" ".join, verdicts)),
+            headline="; ".join(verdict.rstrip(".") for verdict, _ in verdicts),
             verdicts=[
                 paragraph(strong(verdict, after=f" {evidence}"), "finding")
                 for verdict, evidence in verdicts
