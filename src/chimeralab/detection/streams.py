@@ -52,6 +52,9 @@ STREAMED = {
 }
 
 
+_Index = tuple[list[tuple[int, int, int]], list[str], list[int]]
+
+
 class Chant(NamedTuple):
     """What a stream repeats, and where to cut it.
 
@@ -99,6 +102,7 @@ class TextStream:
         self._tail, self._wordy = "", b""
         self._end = 0  # characters judged so far
         self._run: tuple[int, int, int] | None = None  # period, start, where it is a chant
+        self._indexed = 0  # the period of the chant whose index rises, without digits
         self._due = math.inf  # where to judge at once
         self._lines = _Lines()
         self.found: Chant | None = None
@@ -181,28 +185,25 @@ class TextStream:
         if at < 0:
             return None
         span = wordy[at - size + WORDY_NEEDLE :].decode("utf-8", "ignore")
-        if sum(map(str.isalpha, span)) < INDEXED_LETTERS:
+        if _is_code(span) or sum(map(str.isalpha, span)) < INDEXED_LETTERS:
             return None
-        return self._follow_index(tail, len(span))
+        wordy_period = len(span)
+        if self.found and self._indexed == wordy_period:
+            return self.found
+        # Most are rejected by their last numbers; the whole tail would take some 200 µs.
+        if _read_index(tail[-(3 * wordy_period + 300) :], wordy_period, 2) is None:
+            return None
+        found = self._follow_index(tail[-(10 * wordy_period + 1500) :], wordy_period)
+        self._indexed = wordy_period if found else 0
+        return found
 
-    def _follow_index(self, tail: str, wordy: int) -> Chant | None:
-        """Find an index in a text whose period, without digits, has so many characters."""
-        numbers = [(at.start(), at.end(), int(at[0][:18])) for at in NUMBER.finditer(tail)]
-        stop = len(tail)
-        if numbers and numbers[-1][1] == stop:
-            stop = numbers.pop()[0]  # may go on
-        gaps = [tail[a[1] : b[0]] for a, b in pairwise([*numbers, (stop, stop, 0)])]
-        last = len(numbers) - 1
-        lengths = list(accumulate(map(len, reversed(gaps[:-1]))))
-        if wordy not in lengths or (slots := lengths.index(wordy) + 1) * 3 > last:
+    def _follow_index(self, tail: str, wordy_period: int) -> Chant | None:
+        read = _read_index(tail, wordy_period, 3)
+        if read is None:
             return None
-        span = tail[numbers[last - slots][0] : numbers[last][0]]
-        if _is_code(span):
-            return None
-        least = max(LEAST, PERIODS * len(span))
-        steps = [numbers[n][2] - numbers[n - slots][2] for n in range(last + 1 - slots, last + 1)]
-        if {0, 1} != {0, *steps} or _is_clock(tail, numbers, steps):
-            return None
+        numbers, gaps, steps = read
+        slots, last = len(steps), len(numbers) - 1
+        least = max(LEAST, PERIODS * (numbers[last][0] - numbers[last - slots][0]))
         first = last + 1 - slots  # the earliest number from which on all is periodic
         while first and _continues(numbers, gaps, first - 1, steps):
             first -= 1
@@ -317,13 +318,40 @@ def _is_drawn(span: str) -> bool:
 
 def _is_code(span: str) -> bool:
     """Whether an index in a span may well rise: in tables and code, but not in JSON."""
-    return not ("{" in span and '":' in span) and CODE.search(span) is not None
+    is_object = "{" in span and '":' in 2 * span  # which may begin anywhere
+    return not is_object and CODE.search(span) is not None
 
 
 def _count_common(first: str, second: str) -> int:
     """Count the characters in which two texts end alike."""
     pairs = zip(reversed(first), reversed(second), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _read_index(text: str, wordy_period: int, periods: int) -> _Index | None:
+    """Read the numbers of a text of which a period, without digits, has so many characters.
+
+    Returns where each number is and what, what is after each, and how much each of a period rises;
+    None if no index rises.
+    """
+    numbers = [(at.start(), at.end(), int(at[0][:18])) for at in NUMBER.finditer(text)]
+    stop = len(text)
+    if numbers and numbers[-1][1] == stop:
+        stop = numbers.pop()[0]  # may go on
+    gaps = [text[a[1] : b[0]] for a, b in pairwise([*numbers, (stop, stop, 0)])]
+    last = len(numbers) - 1
+    lengths = list(accumulate(map(len, reversed(gaps[:-1]))))
+    if wordy_period not in lengths:
+        return None
+    slots = lengths.index(wordy_period) + 1
+    if slots * periods > last:
+        return None
+    steps = [numbers[n][2] - numbers[n - slots][2] for n in range(last + 1 - slots, last + 1)]
+    if {0, 1} != {0, *steps} or _is_clock(text, numbers, steps):
+        return None
+    if _is_code(text[numbers[last - slots][0] : numbers[last][0]]):
+        return None
+    return numbers, gaps, steps
 
 
 def _continues(

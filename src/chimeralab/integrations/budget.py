@@ -18,10 +18,6 @@ KEPT = 1000  # messages of which it is known what had been spent by then
 CHARACTERS = 4  # of a token, where usage is unknown
 MILLION = 1_000_000
 
-READ = ("input_tokens", "prompt_tokens", "promptTokenCount", "input")
-CACHED = ("cache_read_input_tokens", "cache_creation_input_tokens")  # not in Anthropic's input
-WRITTEN = ("output_tokens", "completion_tokens", "candidatesTokenCount", "output")
-
 
 class BudgetSettings(TypedDict, total=False):
     """The budgets of a conversation; ``price`` is per million tokens, ``in`` and ``out``."""
@@ -116,23 +112,28 @@ class Spending:
         self._counted = 0  # the message up to which loops are counted
         self._warned: set[tuple[bool, str]] = set()
 
-    def add(self, message: ChatMessage, raw: Any, position: int, now: float) -> None:
-        """Take in a message, as it was read and as it came."""
+    def add(self, message: ChatMessage, position: int, now: float) -> None:
+        """Take in a message."""
         self._since = now if self._since is None else self._since
         turn, content = message
         is_step = turn.role == "assistant"
         said = [turn.text, turn.reasoning or "", *(str(call.arguments) for call in turn.calls)]
         results = [*(r.text or "" for r in content.results), *(c.result or "" for c in turn.calls)]
         guess = math.ceil(max(sum(map(len, said)), sum(map(len, results))) / CHARACTERS)
-        usage = read_usage(raw) if is_step else None
+        usage = turn.tokens if is_step else None
         # What a model reads is a part of its usage, or else is counted with its answer.
-        tokens = usage or ((self._unread, guess) if is_step else (0, 0))
+        tokens = (0, 0) if not is_step else (self._unread, guess)
+        if usage:
+            written = usage.output or 0
+            read = usage.input
+            tokens = (max(0, (usage.total or 0) - written) if read is None else read), written
         self._unread = 0 if is_step else self._unread + guess
         price = self._budget.price
-        money = sum(n * price.get(k, 0) for n, k in zip(tokens, ("in", "out"), strict=True))
+        priced = sum(n * price.get(k, 0) for n, k in zip(tokens, ("in", "out"), strict=True))
+        money = priced / MILLION if turn.cost is None else turn.cost
         minutes = (now - self._since) / 60 - self.total.minutes
         estimated = 0 if usage else sum(tokens)
-        step = Spent(sum(tokens), money / MILLION, float(is_step), minutes, estimated)
+        step = Spent(sum(tokens), money, float(is_step), minutes, estimated)
         self.total = self.total.plus(step)
         self._known.append((position, self.total))
 
@@ -163,31 +164,3 @@ class Spending:
             said = f"This conversation has spent {spent.show(unit)}{where}"
             return f"{said}, {math.floor(100 * share)} % of its budget of {limit:,}", stops
         return None
-
-
-def read_usage(raw: Any) -> tuple[int, int] | None:
-    """Read the tokens that a message, or the response that it is from, says it has cost.
-
-    >>> read_usage({"role": "assistant", "usage": {"prompt_tokens": 90, "completion_tokens": 10}})
-    (90, 10)
-    """
-    for holder in (raw, _get(raw, "message"), _get(raw, "response_metadata")):
-        for key in ("usage", "usage_metadata", "token_usage", "usageMetadata"):
-            usage = _get(holder, key)
-            read, written = (_first(usage, names) for names in (READ, WRITTEN))
-            if read is not None or written is not None:
-                cached = sum(_first(usage, (name,)) or 0 for name in CACHED)
-                return (read or 0) + cached, written or 0
-    return None
-
-
-def _get(holder: Any, key: str) -> Any:
-    if holder is None or isinstance(holder, str):
-        return None
-    return holder.get(key) if isinstance(holder, Mapping) else getattr(holder, key, None)
-
-
-def _first(usage: Any, names: tuple[str, ...]) -> int | None:
-    found = (_get(usage, name) for name in names)
-    counts = (n for n in found if isinstance(n, int) and not isinstance(n, bool) and n >= 0)
-    return next(counts, None)

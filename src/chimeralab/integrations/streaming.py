@@ -34,17 +34,18 @@ class StreamGuard:
 
     def judge(self, chunk: Any) -> StreamCut | None:
         """Take in a chunk; return the cut when it is time."""
+        cut = None
         if self._broken:
-            return None
+            return cut
+        self._broken = True  # unless all goes well
         with self._watch.contain_errors():
             for key, text, reasoning in read_deltas(chunk):
                 if text is None:
                     self._streams.pop(key, None)
-                elif cut := self._find(key).feed(text, reasoning=reasoning):
-                    return cut
-            return None
-        self._broken = True
-        return None
+                else:
+                    cut = cut or self._find(key).feed(text, reasoning=reasoning)
+            self._broken = False
+        return cut
 
     def _find(self, key: Any) -> MessageStreams:
         if key not in self._streams:

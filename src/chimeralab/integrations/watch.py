@@ -49,7 +49,6 @@ MAX_CONVERSATIONS = 256
 ALLOWED_STEPS = 20
 
 Message = Mapping[str, Any]
-_Given = tuple[ChatMessage, Any]  # a message as it was read, and as it came
 _Decide = Callable[["_Conversation"], "GuardAction | None"]
 OnStop = Literal["end", "refuse"]
 
@@ -155,7 +154,7 @@ class Watch:
         with self._lock:
             known = self._conversations.get(key)
             self._start_streams(key, known.guard.position + 2 if known else 2)
-        return self._judge((key, key), [(read, message)], start, _Conversation.decide)
+        return self._judge((key, key), [read], start, _Conversation.decide)
 
     def follow(self, messages: Any, key: str = "", run: str = "") -> GuardAction | None:
         """Judge the new messages of a conversation, given as a whole, as `detect` takes it.
@@ -206,13 +205,13 @@ class Watch:
             )
             now = self._clock()
             before = max(0, len(listed) - TAIL) if known is None else known
-            new = [(read_message(message), message) for message in listed[before:]]
+            new = [read_message(message) for message in listed[before:]]
             old = names[0] if known is None else names[known]
             self._start_streams(key, len(listed) + 1)
 
             def start() -> _Conversation:
                 conversation = self._begin(before, key, run)
-                conversation.spend([(read_message(each), each) for each in listed[:before]], now)
+                conversation.spend(map(read_message, listed[:before]), now)
                 return conversation
 
             return self._judge((old, names[-1]), new, start, decide)
@@ -254,7 +253,7 @@ class Watch:
     def _judge(
         self,
         keys: tuple[str | int, str | int],
-        messages: Iterable[_Given],
+        messages: Iterable[ChatMessage],
         start: Callable[[], "_Conversation"],
         decide: _Decide,
     ) -> GuardAction | None:
@@ -323,15 +322,15 @@ class _Conversation:
         self._refuses = refuses
         self._stopped: Loop | str | None = None  # or the budget
 
-    def spend(self, messages: Iterable[_Given], now: float) -> None:
+    def spend(self, messages: Iterable[ChatMessage], now: float) -> None:
         """Take in the cost of messages that are too old to be judged."""
-        for message, raw in messages:
-            self._spending.add(message, raw, 0, now)
+        for message in messages:
+            self._spending.add(message, 0, now)
 
-    def take(self, messages: Iterable[_Given], now: float) -> None:
+    def take(self, messages: Iterable[ChatMessage], now: float) -> None:
         """Take in new messages: our nudges, the user's, and all others."""
         guard, spending = self.guard, self._spending
-        for message, raw in messages:
+        for message in messages:
             turn, content = message
             nudge = turn.role in PROMPTING and is_nudge(turn.text)
             ours = nudge or (turn.role == "assistant" and turn.text.startswith(STOPPED))
@@ -346,7 +345,7 @@ class _Conversation:
                 self._stopped = None
                 guard.forgive(ALLOWED_STEPS if CARRY_ON.fullmatch(turn.text) else 0)
                 spending.forgive()
-            spending.add(message, raw, guard.position, now)
+            spending.add(message, guard.position, now)
             warning = guard.warning
             if warning and warning.level != "notice":
                 spending.count_loop(warning.loop.began, guard.position)
