@@ -26,10 +26,10 @@ WORDY_NEEDLE = 100  # of the text without its digits, which is shorter
 TAIL, WORDY_TAIL = 4096, 1000  # characters, and bytes, of the text that are kept
 INDEXED_LETTERS = 8  # in a period in which only an index rises; fewer are an enumeration
 # Lines that recur: a line counts from its eleventh time on, a character of others outweighs ten of
-# them, and the text is a chant when so many characters are left.
+# them, and the text is a chant when there are `RECURRING` characters of them.
 MAX_LINES, MAX_LINE = 512, 2000
 FAMILIAR, NEWNESS, RECURRING = 10, 10, 3000
-LEAST_LINE = 8
+MIN_LINE = 8
 EXCERPT = 200  # characters of a quotation
 
 DIGITS = b"0123456789"
@@ -213,7 +213,8 @@ class TextStream:
         if missing > 0:
             self._due = self._end + missing
             return None
-        back = _find_lead(gaps[last - slots - 1])
+        gap = gaps[last - slots - 1]  # from the line, the object or the word is best quoted
+        back = len(gap) - (gap.rfind("\n") + 1 or max(gap.rfind("{"), gap.rfind(" ", 0, -1) + 1))
         times = (last - first) // slots
         aligned = last - times * slots
         if aligned == first and lead < back:
@@ -240,11 +241,11 @@ class _Lines:
             self._rest = (self._rest + piece)[:MAX_LINE]
             return
         first, *lines, rest = piece.split("\n")
-        if len(first) + len(self._rest) >= LEAST_LINE:
+        if len(first) + len(self._rest) >= MIN_LINE:
             self._judge(self._rest + first, self._begins)
         begins = end - len(piece) + len(first) + 1
         for line in lines:
-            if len(line) >= LEAST_LINE:
+            if len(line) >= MIN_LINE:
                 self._judge(line, begins)
             begins += len(line) + 1
         self._rest, self._begins = rest, begins
@@ -252,7 +253,7 @@ class _Lines:
     def _judge(self, line: str, begins: int) -> None:
         line = line.strip()
         size = len(line)
-        if not LEAST_LINE <= size < MAX_LINE:
+        if not MIN_LINE <= size < MAX_LINE:
             return
         key, seen = hash(line), self._seen
         times, first = seen.pop(key, (0, begins))
@@ -329,7 +330,7 @@ def _count_common(first: str, second: str) -> int:
 
 
 def _read_index(text: str, wordy_period: int, periods: int) -> _Index | None:
-    """Read the numbers of a text of which a period, without digits, has so many characters.
+    """Read the numbers of a text that has a period of n characters without digits.
 
     Returns where each number is and what, what is after each, and how much each of a period rises;
     None if no index rises.
@@ -381,9 +382,3 @@ def _find_beginning(span: str, before: str) -> int:
     line = span.find("\n") + 1
     space = next((at for at, each in enumerate(span) if each.isspace()), -1) + 1
     return next((at for at in (line, space) if 0 < at < len(span)), 0)
-
-
-def _find_lead(gap: str) -> int:
-    """Find how much of what is before a number is best quoted with it."""
-    begins = gap.rfind("\n") + 1 or max(gap.rfind("{"), gap.rfind(" ", 0, -1) + 1)
-    return len(gap) - begins

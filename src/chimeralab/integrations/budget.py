@@ -69,7 +69,7 @@ def _check(name: str, value: Any, least: float) -> Any:
     return value
 
 
-class Spent(NamedTuple):
+class Expense(NamedTuple):
     """What a stretch of a conversation has cost, and how many of its tokens are estimated."""
 
     tokens: float = 0
@@ -78,16 +78,16 @@ class Spent(NamedTuple):
     minutes: float = 0
     estimated: float = 0
 
-    def plus(self, other: "Spent") -> "Spent":
-        return Spent(*(a + b for a, b in zip(self, other, strict=True)))
+    def plus(self, other: "Expense") -> "Expense":
+        return Expense(*(a + b for a, b in zip(self, other, strict=True)))
 
-    def minus(self, other: "Spent") -> "Spent":
-        return Spent(*(a - b for a, b in zip(self, other, strict=True)))
+    def minus(self, other: "Expense") -> "Expense":
+        return Expense(*(a - b for a, b in zip(self, other, strict=True)))
 
     def show(self, unit: str) -> str:
         """Say how much of a unit it is.
 
-        >>> Spent(1200, estimated=200).show("tokens")
+        >>> Expense(1200, estimated=200).show("tokens")
         'about 1,200 tokens'
         """
         value = getattr(self, unit)
@@ -104,10 +104,10 @@ class Spending:
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
-        self.total, self.in_loops = Spent(), Spent()
+        self.total, self.in_loops = Expense(), Expense()
         self._since: float | None = None
         # What had been spent by the last messages, by position.
-        self._known: deque[tuple[int, Spent]] = deque([(0, Spent())], KEPT)
+        self._known: deque[tuple[int, Expense]] = deque([(0, Expense())], KEPT)
         self._unread = 0  # tokens that the model has not answered yet
         self._counted = 0  # the message up to which loops are counted
         self._warned: set[tuple[bool, str]] = set()
@@ -133,7 +133,7 @@ class Spending:
         money = priced / MILLION if turn.cost is None else turn.cost
         minutes = (now - self._since) / 60 - self.total.minutes
         estimated = 0 if usage else sum(tokens)
-        step = Spent(sum(tokens), money, float(is_step), minutes, estimated)
+        step = Expense(sum(tokens), money, float(is_step), minutes, estimated)
         self.total = self.total.plus(step)
         self._known.append((position, self.total))
 
@@ -142,7 +142,7 @@ class Spending:
         self.in_loops = self.in_loops.plus(self.since(max(began, self._counted + 1)))
         self._counted = position
 
-    def since(self, began: int) -> Spent:
+    def since(self, began: int) -> Expense:
         """What was spent from a message on."""
         before = next((at for n, at in reversed(self._known) if n < began), self._known[0][1])
         return self.total.minus(before)

@@ -131,7 +131,7 @@ def raise_cut(cut: StreamCut) -> None:
 def read_deltas(chunk: Any) -> Iterator[tuple[Any, str | None, bool]]:
     """Read the pieces of text of a chunk: of which stream, the text, and whether it is reasoning.
 
-    A stream that begins anew has None as its text.
+    A stream that begins again has None as its text.
     """
     choices = get(chunk, "choices")
     if choices:
