@@ -202,6 +202,26 @@ def test_damaged_schema_that_sqlite_quotes_is_named(selfplay: Path) -> None:
         open_to_read(store)
 
 
+ENDLESS = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+
+
+def test_view_in_place_of_a_table_is_never_read(selfplay: Path) -> None:
+    """It could give rows without end."""
+    with closing(sqlite3.connect(selfplay / "study.db", isolation_level=None)) as db:
+        db.execute("ALTER TABLE turns RENAME TO kept")
+        db.execute(f"CREATE VIEW turns AS {ENDLESS} SELECT kept.* FROM kept, n")
+    said = "turns is a view in place of the table"
+    ran = run("verify", selfplay, "--quick")
+    assert (ran.code, ran.crash) == (1, "")
+    assert said in ran.out
+    for name in ("audit", "export", "show"):
+        ran = run(*readers(selfplay)[name])
+        assert (ran.code, ran.crash) == (2, "")
+        assert said in ran.err
+    with pytest.raises(StoreError, match=said):
+        run_study(Study(selfplay))
+
+
 @pytest.mark.parametrize("name", MAKE)
 @pytest.mark.parametrize("seed", [*range(6), *SLOW_SEEDS])
 def test_overwritten_pages_end_in_a_sentence(

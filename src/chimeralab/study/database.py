@@ -67,6 +67,7 @@ def open_to_write(path: Path) -> sqlite3.Connection:
                 if is_file_damage(found):
                     raise StoreError(f"{path}: {advise(f'malformed: {found}')}")
             migrate(connection, path)
+            refuse_impostors(connection, path)
             refuse_damage(
                 {"schema": list(find_foreign(connection))} | find_damage(connection), path
             )
@@ -115,6 +116,7 @@ def open_to_read(path: Path, *, any_schema: bool = False) -> sqlite3.Connection:
                     f"{path} has schema {schema} and this chimera-lab reads {SCHEMA}; "
                     "`chimera run` migrates it"
                 )
+            refuse_impostors(connection, path)
         except BaseException:
             connection.close()
             raise
@@ -318,6 +320,15 @@ def find_damage(db: sqlite3.Connection) -> dict[str, list[tuple[str, str]]]:
     finally:
         db.text_factory = strict
     return found
+
+
+def refuse_impostors(db: sqlite3.Connection, path: Path) -> None:
+    """Refuse a view under the name of a table: it may give rows without end."""
+    rows = db.execute("SELECT type, name FROM sqlite_master WHERE sql NOT LIKE 'CREATE TABLE%'")
+    for kind, name in rows:
+        if name in _tables():
+            what = "virtual table" if kind == "table" else kind
+            raise StoreError(f"{path}: {name} is a {what} in place of the table; restore a copy")
 
 
 def find_foreign(db: sqlite3.Connection) -> Iterator[tuple[str, str]]:
