@@ -2,7 +2,7 @@
 
     python -m benchmarks.validity.wild               every set of which logs are on this machine
     python -m benchmarks.validity.wild --list        by kind and source, with each miss and alarm
-    python -m benchmarks.validity.wild --peers       beside the rules of other projects
+    python -m benchmarks.validity.wild --peers       next to the rules of other projects
     python -m benchmarks.validity.wild --words       without vectors
 
 `labels/` has the judgements of two blind readers on 259 agent logs and 182 talks between models,
@@ -130,12 +130,7 @@ def report(name: str, logs: Logs, rules: Mapping[str, Judged], *, listed: bool) 
         pairs = [(log, hit) for log, hit in zip(here, hits, strict=True)]
         stuck, healthy = ([p for p in pairs if p[0].stuck is truth] for truth in (True, False))
         line = f"  {title}: found {_share(stuck)}, false {_share(healthy)}"
-        timed = [
-            (alarms[0].began - log.spans[0][0], alarms[0].noticed - log.spans[0][0])
-            for log, (_, alarms) in zip(here, judged, strict=True)
-            if log.stuck and alarms
-        ]
-        if timed and title.startswith("loops"):
+        if title.startswith("loops") and (timed := list(_timing(here, judged))):
             onset, delay = median(abs(off) for off, _ in timed), median(late for _, late in timed)
             line += f"; onset off by {onset}, verdict {delay} messages after it"
         print(line)
@@ -151,6 +146,14 @@ def report(name: str, logs: Logs, rules: Mapping[str, Judged], *, listed: bool) 
             seen = [(each.kind, each.stream, each.began, each.noticed) for each in alarms]
             what = "missed" if log.stuck else "false"
             print(f"    {what}: {log.group} {log.talk.id[-60:]} {log.host} {log.spans} {seen}")
+
+
+def _timing(logs: Sequence[Log], judged: Judged) -> Iterator[tuple[int, int]]:
+    """How far the first verdict's onset is off, and how late it comes, where it is right."""
+    for log, (_, loops) in zip(logs, judged, strict=True):
+        if log.stuck and loops:
+            onset = log.spans[0][0]
+            yield loops[0].began - onset, loops[0].noticed - onset
 
 
 def _share(pairs: Sequence[tuple[Log, bool]]) -> str:

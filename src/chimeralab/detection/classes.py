@@ -82,7 +82,7 @@ _CHANGING_CODE = re.compile(
     r"\.write|\bopen\(|\b(?:os|shutil|subprocess|requests)\.|\.(?:save|to_)"
 )
 _WAITS = re.compile(
-    r"status|wait|sleep|poll|progress|(?:^|_)logs?(?:$|_)|tail|bash_?output|scroll|health|heartbeat"
+    r"status|wait|sleep|poll|progress|(?:^|_)(?:logs?|tail)(?:$|_)|bash_?output|scroll|health|heartbeat"
     r"|monitor|watch|await|queue|(?:^|_)jobs?(?:$|_)|\bping",
     re.IGNORECASE,
 )
@@ -296,7 +296,7 @@ class StepLog:
             changed = changed or (earlier.changes and not (earlier.failed or again))
             news += earlier.is_new
         if same:
-            # An unknown or empty result proves little, unless output was asked for in vain.
+            # An unknown or empty result proves little, unless output was asked for.
             weight = weight if step.result or step.silent else weight / 2
             period = step.number - same[0]
             yield Repetition("tool", 1 + weight, same[-1], tuple(same[:2]), period)

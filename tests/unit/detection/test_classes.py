@@ -80,6 +80,10 @@ VERDICTS: dict[str, tuple[str, list[Call]]] = {
         "no-news",
         [Call("bash", {"command": f"grep -rn '{q}' src"}, "") for q in QUERIES],
     ),
+    "details that are not there": (
+        "tool",
+        [Call("get_order_details", {"id": "A7"}, "Error: order A7 not found")] * 4,
+    ),
     "output that never comes": (
         "tool",
         [
