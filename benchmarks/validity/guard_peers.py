@@ -38,8 +38,10 @@ def events(talk: Trajectory) -> Iterator[Event]:
             yield Event(position, "user", "", turn.text, failed=False)
         elif turn.spoken and turn.text.strip() and not turn.calls and role != "system":
             yield Event(position, "", "", turn.text, failed=False)
-        for call in turn.calls:
-            given = json.dumps(call.arguments, sort_keys=True, default=str)
+        for n, call in enumerate(turn.calls):
+            # Arguments that a log lacks are new in each call, as for our guard.
+            known = f"unknown {position}.{n}" if call.arguments is None else call.arguments
+            given = json.dumps(known, sort_keys=True, default=str)
             yield Event(position, call.name, given, call.result or "", has_failed(call))
 
 
