@@ -81,7 +81,7 @@ async def main() -> None:
                 command = [sys.executable, "-m", "chimeralab", "run", str(study)]
                 run = subprocess.Popen(command, stderr=subprocess.DEVNULL)
                 await page.locator(".grid a.done").nth(7).wait_for()
-                await expect(page.locator("[data-live=marked]")).not_to_have_text("0")
+                await expect(page.locator("dd[data-live=marked]")).not_to_have_text("0")
                 await keep(page, "web-study.png")
                 run.wait()
             for step in ("detect", "analyse", "report"):
