@@ -4,8 +4,8 @@
     python -m benchmarks.validity.guards --only watch,claude-code --list
 
 Each labelled log is replayed through the conversion of each host's guard: the host's own objects
-are made of it, and the guard is asked before each answer of the model, as in the host. Beside it
-stand the rules of other guards, from their documentation. A healthy log may never be stopped; a
+are made of it, and the guard is asked before each answer of the model, as in the host. The rules
+of other guards, from their documentation, are run on the same logs. A healthy log may never be stopped; a
 nudge in one is listed with its class. `CHIMERA_REPOSITORIES` names the folder with the public
 repositories; hosts whose packages are not installed are left out, and named.
 """

@@ -111,7 +111,7 @@ def test_deeply_nested_arguments_of_a_call_become_json_values() -> None:
 
 
 @pytest.mark.parametrize("key", [1, None, ("a", 2), 3.5, b"role", True])
-def test_message_with_a_key_that_is_no_text_is_refused(key: Any) -> None:
+def test_message_with_a_key_other_than_text_is_refused(key: Any) -> None:
     for talk in ([{key: "user"}], [{key: 1, "x": [{key: 2}]}]):
         assert "its fields are" in refusal(partial(chimeralab.detect, talk, detector=None))
     hello = {"role": "user", "content": "Hi.", key: {key: 1}}

@@ -131,7 +131,7 @@ class CallCounts:
             return len(set(outcomes)) < len(outcomes)
         return sum(each.identity == identity for each in calls) > 1
 
-    def unchanged_since(self) -> int | None:
+    def find_unchanged(self) -> int | None:
         """The first of the last calls that wait for the same thing, by position."""
         alike = _members("waiting", self.calls[-1], list(self.calls)) if self.calls else []
         return alike[0].position if len(alike) > 1 else None

@@ -376,7 +376,7 @@ class Guard:
 
     def _seconds_waited(self) -> float:
         """How long nothing has changed, at the last of the calls that wait."""
-        first = self._counts.unchanged_since()
+        first = self._counts.find_unchanged()
         known = dict(self._times)
         if first is None or first not in known or not self._times:
             return 0.0

@@ -142,6 +142,7 @@ class Cusum:
         self.level, self.stream = level, stream
         self.value = 0.0
         self.on = False
+        self.patience = 0  # messages that a loop must have lasted
         self.left_zero = self.first = self.last = 0
         self.kinds: dict[str, int] = {}
         self.periods: deque[int] = deque(maxlen=8)
@@ -172,7 +173,8 @@ class Cusum:
     def _set(self, value: float) -> None:
         s = self._settings
         self.value = min(s.cap, max(0.0, value))
-        self.on = self.value >= s.on - ROUNDING or (self.on and self.value > s.on / 2)
+        lasts = self.last - self.began >= self.patience
+        self.on = (lasts and self.value >= s.on - ROUNDING) or (self.on and self.value > s.on / 2)
 
     @property
     def kind(self) -> str:
@@ -363,14 +365,14 @@ class LoopStream:
         self._follow(self._thought_sum, turn.reasoning, found.near)
 
     def _judge_ending(self, message: SpokenMessage, vector: Any) -> None:
-        """A talk that winds down without ending; where vectors tell, courtesy alone does not."""
+        """A talk that winds down without ending; where vectors tell, courtesy has to last."""
         winding, self._has_vectors = self._winding, vector is not None
         news = self._texts.something_new
         evidence = winding.update(message.masked_words, message.text, vector, news)
         self._winding_positions.append(self.position)
         index, level = self._going_on.get(ENDING), winding.level
         if index is None:
-            if level and not self._repeats_sum.on:
+            if level and not (self._repeats_sum.on or self._courtesy_sum.on):
                 began = self._winding_positions[winding.began]
                 self._going_on[ENDING], self._repeats[ENDING] = len(self.loops), 0
                 kind, stream = ENDING
@@ -419,7 +421,8 @@ class LoopStream:
                 self._repeats_sum.raise_to(number, found.repeat)
         else:
             self._repeats_sum.add(number, found.repeat)
-        self._courtesy_sum.add(number, NOTHING if self._has_vectors else found.courtesy)
+        self._courtesy_sum.patience = self._winding.settings.goodbye if self._has_vectors else 0
+        self._courtesy_sum.add(number, found.courtesy)
         self._paraphrase_sum.add(number, any_repeat)
         self._raise_score(None, any_repeat.strength)
         if speaker is not None and not is_user:

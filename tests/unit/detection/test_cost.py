@@ -11,7 +11,7 @@ from chimeralab.core.records import Call, Cost, Loop, Tokens, Trajectory, Turn
 from chimeralab.detection.cause import CAUSES, find_cause
 from chimeralab.detection.classes import PATIENCE
 from chimeralab.detection.cost import Prices, cost_messages, parse_prices
-from chimeralab.detection.guard import ADVICE
+from chimeralab.detection.advice import ADVICE
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.verdict import KIND_NAMES, as_json, from_json, list_verdicts
 
