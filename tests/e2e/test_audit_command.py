@@ -70,7 +70,7 @@ def test_table_gives_the_published_panel(chimera: Callable[..., Any]) -> None:
 
 
 def test_low_kappa_and_pabak_are_explained(chimera: Callable[..., Any]) -> None:
-    text = " ".join(chimera("audit", "--table", 157, 7, 6, 10).out.split())
+    text = " ".join(chimera("audit", "--table", 157, 7, 6, 10, "--full").out.split())
     assert "167 of 180 items (92.8 %)" in text
     assert "Kappa is low although agreement is high" in text
     assert "hides disagreement on the rare one" in text
@@ -197,7 +197,7 @@ def test_several_raters_with_gaps_get_every_coefficient_with_its_n(
         assert pair["n_valid"] == len(both)
         assert pair["kappa"] == pytest.approx(cohen_kappa_score(*both.T))
     # The table that people read says which items Fleiss' kappa rests on.
-    shown = chimera("audit", tmp_path / "r.csv").out
+    shown = chimera("audit", tmp_path / "r.csv", "--full").out
     assert re.search(rf"items that every rater labelled +{len(complete)}\b", shown)
     assert f"on the {len(complete)} items that every rater labelled" in " ".join(shown.split())
 

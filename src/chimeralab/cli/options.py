@@ -167,6 +167,9 @@ STUDY_ARGUMENT: Decorator = click.argument("path", metavar="STUDY", type=click.P
 JSON_OPTION: Decorator = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object."
 )
+FULL_OPTION: Decorator = click.option(
+    "--full", is_flag=True, help="Print all tables and notes below the verdict."
+)
 CODE_OPTION: Decorator = click.option(
     "--allow-code",
     is_flag=True,

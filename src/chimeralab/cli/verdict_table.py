@@ -134,7 +134,7 @@ class VerdictTable:
         labels = self._label_rows(width, partly, with_files=with_files)
         rows = self._choose_rows(console, labels)
         if rows and self._locked:
-            console.print(self._locked_table(rows, labels, width, spare))
+            console.print(self._draw_locked(rows, labels, width, spare))
         elif rows:
             table = new_table("conversation", *LOOP_COLUMNS, max_width=width)
             table.columns[2].justify = table.columns[3].justify = "left"
@@ -154,7 +154,7 @@ class VerdictTable:
             note = f"{plural(rest, 'conversation')} without a loop: see --all."
             console.print(note, style="dim")
 
-    def _locked_table(
+    def _draw_locked(
         self, rows: Sequence[Row], labels: Mapping[int, Text], width: int, spare: int
     ) -> Table:
         """The turns that the locked rule judged, and the first loop."""
@@ -223,7 +223,7 @@ class VerdictTable:
 
     def print_summary(self, console: Console) -> None:
         """Print what there is besides the verdict: the locked rule, caveats, groups."""
-        if not self._locked and (line := self.all.locked_sentence(self._words)):
+        if not self._locked and (line := self.all.describe_locked(self._words)):
             console.print(f"Locked rule: {line} --full shows its turns.", soft_wrap=True)
         for code, caveat in CAVEATS.items() if self._locked else ():
             if turns := self._caveat_turns[code]:
@@ -316,11 +316,11 @@ class VerdictCounts:
         parts = []
         if self._long_enough or self.loops.hits:
             parts.append(self.costs.headline())
-        if locked and (collapse := self.locked_sentence(words)):
+        if locked and (collapse := self.describe_locked(words)):
             parts.append(collapse)
         return " ".join(parts) or "No conversation is long enough for a verdict."
 
-    def locked_sentence(self, words: ResultWords) -> str:
+    def describe_locked(self, words: ResultWords) -> str:
         """What the locked rule found, if it judged any conversation."""
         collapses = self.collapses
         if not collapses.total:

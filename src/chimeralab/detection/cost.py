@@ -104,7 +104,7 @@ def attach_costs(
         return sum_costs(costs[n - 1] for n in sorted(positions))
 
     whole = total(range(1, last + 1))
-    if talk.tokens is not None and whole.tokens == talk.tokens.total:
+    if talk.tokens is not None and whole.tokens == _size(talk.tokens):
         whole = replace(whole, estimated=talk.tokens.estimated)  # only its shares are estimated
     return {
         "loops": tuple(

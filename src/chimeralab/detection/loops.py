@@ -642,7 +642,7 @@ def attach_echoes(
 
 
 def attach_frame(loop: Loop, turns: Sequence[Turn]) -> Loop:
-    """Add to a loop of templates the one of the message that showed it, and what fills its slots."""
+    """Add to a loop of templates that of the message which showed it, and what fills its slots."""
     if loop.kind != "template":
         return loop
     texts = [turns[position - 1].text for position in (loop.noticed, *loop.repeats)]
