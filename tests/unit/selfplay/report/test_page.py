@@ -45,9 +45,9 @@ def text_of(page: str) -> str:
 def test_page_has_every_section(report: Report) -> None:
     ids = re.findall(r'<h2 id="([a-z-]+)"', report.html)
     assert ids == [
+        "distributions",
         "asked",
         "flow",
-        "distributions",
         "survival",
         "contrasts",
         "ranks",
