@@ -105,7 +105,11 @@ def check_advice(advice: str, log: list[Called], texts: list[tuple[int, str]], n
     assert any(call.position == since for call in calls)
     if advice.startswith("You have called"):
         groups = [
-            sum((each.arguments, each.outcome) == (call.arguments, call.outcome) for each in calls)
+            sum(
+                (each.name, each.arguments, each.outcome)
+                == (call.name, call.arguments, call.outcome)
+                for each in calls
+            )
             for call in calls
             if call.shown == quotation
         ]
