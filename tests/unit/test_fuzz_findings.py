@@ -17,8 +17,9 @@ from chimeralab.models.seam import parse_answer
 from chimeralab.rating.rubric import BUILT_IN, load_rubric, lock_path, parse_rubric
 from chimeralab.study import Study
 from chimeralab.study.lock import digest
-from chimeralab.trial.replies import read_choice
+from chimeralab.trial.replies import cut_next_turn, read_choice
 from chimeralab.trial.scenarios.files import read_scenarios
+from chimeralab.trial.scoring import asserts, find_number
 from chimeralab.trial.trials import TrialLog
 from tests.campaign import limit_time
 from tests.plans import SELFPLAY, TRIAL
@@ -103,6 +104,20 @@ def test_reply_that_repeats_its_answer_for_ever_is_read_in_linear_time() -> None
         assert read_choice("My answer is Rome, I am sure.\n" * 12_000, ("Paris", "Rome")) == "Rome"
 
 
+@pytest.mark.parametrize(
+    "text", ["\n" * 30_000, "Rome. " * 60_000, "> *\n" * 20_000, "-Rome" * 60_000]
+)
+def test_long_reply_is_scored_in_linear_time(text: str) -> None:
+    with limit_time(10.0):
+        find_number(text)
+        asserts(text, "Rome", "Where is it?")
+
+
+@pytest.mark.parametrize("between", ["", "\n", "\n\n > **\n", "**"])
+def test_next_turn_is_cut_with_the_marks_before_it(between: str) -> None:
+    assert cut_next_turn(f"Rome.\n{between} **User 2: Why?") == "Rome."
+
+
 def test_deeply_nested_arguments_of_a_call_become_json_values() -> None:
     nested: Any = 1
     for _ in range(600):
@@ -111,7 +126,7 @@ def test_deeply_nested_arguments_of_a_call_become_json_values() -> None:
 
 
 @pytest.mark.parametrize("key", [1, None, ("a", 2), 3.5, b"role", True])
-def test_message_with_a_key_other_than_text_is_refused(key: Any) -> None:
+def test_message_whose_key_is_not_a_text_is_refused(key: Any) -> None:
     for talk in ([{key: "user"}], [{key: 1, "x": [{key: 2}]}]):
         assert "its fields are" in refusal(partial(chimeralab.detect, talk, detector=None))
     hello = {"role": "user", "content": "Hi.", key: {key: 1}}

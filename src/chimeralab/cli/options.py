@@ -164,16 +164,15 @@ def _choose_reader(
     return readers.reader_named(name) if name else None
 
 
-def _set_limit(_context: click.Context, option: click.Parameter, value: int | None) -> int | None:
-    name = str(option.name).removeprefix("max_")
-    setattr(LIMITS, name, getattr(Limits, name) if value is None else value)
-    return value
-
-
 def _limit(name: str, text: str) -> Decorator:
-    text = f"{text} [default: {getattr(Limits, name):,}]"
-    whole = click.IntRange(min=1)
-    return click.option(f"--max-{name}", type=whole, metavar="N", callback=_set_limit, help=text)
+    default = getattr(Limits, name)
+
+    def choose(_context: click.Context, _option: click.Parameter, given: int | None) -> int | None:
+        setattr(LIMITS, name, given or default)
+        return given
+
+    help_text, whole = f"{text} [default: {default:,}]", click.IntRange(min=1)
+    return click.option(f"--max-{name}", type=whole, metavar="N", callback=choose, help=help_text)
 
 
 STUDY_ARGUMENT: Decorator = click.argument("path", metavar="STUDY", type=click.Path(path_type=Path))

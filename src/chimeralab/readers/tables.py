@@ -228,8 +228,12 @@ def parquet_rows(
             read = range(table.num_row_groups) if groups is None else groups
             parts = [table.metadata.row_group(n) for n in read]
             check_expansion(size, sum(part.total_byte_size for part in parts))
+            # A text that many rows share is in the file once, and is no longer than its column.
+            chunks = (part.column(n) for part in parts for n in range(part.num_columns))
+            longest = max((chunk.total_uncompressed_size for chunk in chunks), default=0)
+            rows = max(1, min(ROWS_AT_ONCE, 4 * FREE_EXPANSION // max(1, longest)))
             has_dictionaries = "dictionary<" in str(table.schema_arrow)
-            for batch in table.iter_batches(_rows_at_once(parts), read):
+            for batch in table.iter_batches(rows, read):
                 columns = batch.columns if has_dictionaries else [batch]
                 seen += sum(map(_measure_text, columns))
                 check_expansion(size, seen)
@@ -241,18 +245,6 @@ def parquet_rows(
             raise
         reason = str(error).partition("\n")[0]
         report(f"can't be read as Parquet ({reason})", place)
-
-
-def _rows_at_once(groups: Iterable[Any]) -> int:
-    """How many rows fit into memory, however often the file's longest text is in them.
-
-    A text that many rows share is in the file once, and no text is longer than its column.
-    """
-    longest = max(
-        (g.column(n).total_uncompressed_size for g in groups for n in range(g.num_columns)),
-        default=0,
-    )
-    return max(1, min(ROWS_AT_ONCE, 4 * FREE_EXPANSION // max(1, longest)))
 
 
 def _measure_text(data: Any) -> int:

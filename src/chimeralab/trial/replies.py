@@ -25,7 +25,7 @@ from chimeralab.trial.wording import (
 )
 
 # Small models go on with the next turn of the conversation.
-_NEXT_TURN = re.compile(r"^[\s*#>]*(?:Question|User|Human)(?:\s+\d+)?:", re.M | re.I)
+_NEXT_TURN = re.compile(r"^(?:[^\S\n]|[*#>])*(?:Question|User|Human)(?:\s+\d+)?:", re.M | re.I)
 _ANSWER_IS = re.compile(r"\banswer\b[*_]*\s*(?:is\b|:)[*_:]*", re.I)
 _OPENS_WITH_ANSWER = re.compile(r"^\W*(?:(?:so|the|my|final)\s+)*answer\W*(?:is\b|:)", re.I)
 _IT_IS = re.compile(r"\bit(?:\s+is|['’]s)\b", re.I)
@@ -156,7 +156,11 @@ def cut_next_turn(text: str) -> str:
     >>> cut_next_turn("0.8\\n\\nQuestion: What is 2 + 3?")
     '0.8'
     """
-    return _NEXT_TURN.split(text, maxsplit=1)[0].strip()
+    found = _NEXT_TURN.search(text)
+    lines = text[: found.start()].split("\n") if found else [text]
+    while found and lines and not lines[-1].strip("*#> \t\r"):
+        lines.pop()  # the marks before it, not in the pattern: it would read them once per line
+    return "\n".join(lines).strip()
 
 
 def _find_own_claims(lead: re.Pattern[str], reply: str) -> list[str]:

@@ -221,7 +221,8 @@ def _find_mentions(text: str, form: str) -> Iterator[tuple[int, int]]:
             if all(_matches(one[0], other) for one, other in zip(here, order, strict=True)):
                 start, end = here[0].start(), here[-1].end()
                 end -= 2 if here[-1][0].endswith("'s") and not order[-1].endswith("'s") else 0
-                if not (re.match(r"-\w", text[end:]) or re.search(r"\w-$", text[:start])):
+                near = text[max(start - 3, 0) : start]
+                if not (re.match(r"-\w", text[end : end + 2]) or re.search(r"\w-$", near)):
                     yield start, end
 
 
