@@ -5,9 +5,9 @@
 
 Each labelled log is replayed through the conversion of each host's guard: the host's own objects
 are made of it, and the guard is asked before each answer of the model, as in the host. The rules
-of other guards, from their documentation, are run on the same logs. A healthy log may never be stopped; a
-nudge in one is listed with its class. `CHIMERA_REPOSITORIES` names the folder with the public
-repositories; hosts whose packages are not installed are left out, and named.
+of other guards, from their documentation, are run on the same logs. A healthy log may never be
+stopped; a nudge in one is listed with its class. `CHIMERA_REPOSITORIES` names the folder with the
+public repositories; hosts whose packages are not installed are left out, and named.
 """
 
 import argparse

@@ -59,7 +59,7 @@ def split_text(head: str, text: str, iteration: str) -> list[tuple[str, str]]:
 def read_rows(found: Any, name: str) -> Iterator[tuple[str, str]]:
     """The messages of a file that is one JSON value."""
     if isinstance(found, dict):
-        yield from ((row["from"], row["content"]) for row in found["chat"])
+        yield from ((row["from"], row["content"]) for row in found.get("chat", ()))
     elif "utterances" in found[0]:
         yield from found[int(name.rpartition("#")[2])]["utterances"]
     else:
