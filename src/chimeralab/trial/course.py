@@ -14,6 +14,7 @@ OPENING = (
     "told, and from your own judgement where nothing was told."
 )
 # Share of recall probes about something asked before, when nothing else is due.
+MAX_ROUNDS = 100  # that a question is asked in; each is a trial of the scenario
 ASKED_AGAIN = 0.5
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -99,7 +100,7 @@ class Layout(Record):
     opening: str = OPENING
     lag: Count = 4
     beliefs: Count = 2
-    tested: Annotated[int, Field(ge=1)] = 3
+    tested: Annotated[int, Field(ge=1, le=MAX_ROUNDS)] = 3
     consensus: Share = 0.5
     critical: Share = 0.67
     recall_every: Annotated[int, Field(ge=1)] = 3

@@ -87,6 +87,10 @@ def test_sessions_of_one_scenario_have_the_same_seeds_under_every_arm(make_study
             "turns does not apply to trials",
         ),
         (("[scenarios]", "[prompts]\n[scenarios]"), r"unknown table \[prompts\]"),
+        (
+            ("[scenarios]", "[stressors.infallibility]\nrounds = 101\n[scenarios]"),
+            "less than or equal to 100",
+        ),
         (("[scenarios]", "[arms.control]\n[scenarios]"), "the arm 'control' is built in"),
     ],
 )

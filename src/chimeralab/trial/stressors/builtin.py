@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from chimeralab.trial.agents.seam import Ability
-from chimeralab.trial.course import Consensus, Course, Evidence, Step
+from chimeralab.trial.course import MAX_ROUNDS, Consensus, Course, Evidence, Step
 from chimeralab.trial.scenarios.items import Fact, pick, uniform
 from chimeralab.trial.scene import (
     DEFAULT_STRENGTH,
@@ -117,7 +117,7 @@ class Infallibility(Stressor):
         ),
     )
 
-    rounds: Annotated[int, Field(ge=0)] = 3
+    rounds: Annotated[int, Field(ge=0, le=MAX_ROUNDS)] = 3
     authority: Literal["examiner", "tool", "document"] = "examiner"
     strength: Annotated[float, Field(gt=0.5, le=1)] = DEFAULT_STRENGTH
     evidence: Evidence = "true"
