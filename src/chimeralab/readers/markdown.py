@@ -333,7 +333,7 @@ def first_end(body: str) -> int:
 
 def tool_use(name: str, asked: str, body: str) -> ChatMessage:
     """Read a call whose arguments may be a line, with `Result:` or `Error:` above a block."""
-    if not asked and body.strip():
+    if not asked and body.strip() and not body.lstrip().startswith(("Result:", "Error:")):
         return tool_message(name, body)
     blocks, failed = blocks_of(body), body.lstrip().startswith("Error:")
     result = blocks[-1] if blocks else body.strip() or None

@@ -98,6 +98,16 @@ Tool use: **mcp_search**
 
 ---
 
+Tool use: **Edit**
+
+Result:
+
+```
+The file a.py has been updated.
+```
+
+---
+
 Found it.
 
 ---
@@ -116,12 +126,14 @@ def test_tools_between_rules_are_calls_and_what_is_left_is_said(read: Read) -> N
         ("read_file", "Read file: a.py"),
         ("run_terminal_cmd", "pytest -q"),
         ("mcp_search", "* query: ragas"),
+        ("Edit", None),
     ]
     results = [call.result for call in calls]
     assert results == [
         None,
         "1 failed\n---\n_**User**_ is not a heading here",
         '{"found": 2}',
+        "The file a.py has been updated.",
     ]
 
 
