@@ -32,7 +32,7 @@ ADVICE = {
     "reread": "You have called {what} {times} times with the same outcome since {place}, and there"
     " are {others} calls that were made again like this",
     "handover": "Work has been handed over {times} times since {place}, the last time by {what}",
-    "work": "Other agents of this run have done this before, since {place}: {what}",
+    "shared work": "Other agents of this run have done this before, since {place}: {what}",
     "some calls": "Tool calls with much the same results have come again and again since {place}",
     "silence": "Nothing has been said since {place}",
     "farewell": "Thanks, praise and farewells have been exchanged since {place}",
@@ -55,7 +55,7 @@ WAY_OUT = {
     "reread": "You have read these before: say what you want to know.",
     "handover": "Decide who answers, or ask the user.",
     "silence": "Say something, or end the conversation.",
-    "work": "Use their results, or say what is missing.",
+    "shared work": "Use their results, or say what is missing.",
 }
 CHANGE = "Change something or ask."
 

@@ -222,7 +222,7 @@ class Guard:
             more = self._loops.repeats_since(loop)
             if more > self._allowed.get(identify_loop(loop), -1):
                 words = self._describe(loop)
-                kind = "work" if loop.stream == RUN else loop.kind
+                kind = "shared work" if loop.stream == RUN else loop.kind
                 advice = f"{words}. {self._explain(loop)}{WAY_OUT.get(kind, CHANGE)}"
                 return LoopWarning(self._level(loop, more), loop, more, words, advice)
         return None
@@ -371,7 +371,7 @@ class Guard:
         if loop.stream == "calls":
             waited = self._seconds_waited() if loop.kind == "waiting" else 0.0
             return self._counts.describe(loop, format_duration(waited), self.place)
-        kind = "work" if loop.stream == RUN else loop.kind
+        kind = "shared work" if loop.stream == RUN else loop.kind
         return ADVICE[kind].format(what=quote(loop.excerpt), place=self.place(loop.began))
 
     def _seconds_waited(self) -> float:
