@@ -39,7 +39,7 @@ ELAPSED = echo "-- $$(( $$(date +%s) - $$(cat .venv/.demo-started) )) s since se
 AT_ONCE := -n auto --dist worksteal
 SAME_EXAMPLES := --hypothesis-profile=ci
 
-.PHONY: help demo check test test-all quick-tests tests test-integrations test-numpy test-oldest setup lint types layers soak campaign mutants coverage bench pictures weights browser constraints clean
+.PHONY: help demo check test test-all quick-tests tests test-integrations test-numpy test-oldest setup lint types layers soak campaign mutants coverage bench pictures site weights browser constraints clean
 
 help:
 	@echo "make demo      find the loops in examples, run a stress test and a small study, report both"
@@ -54,6 +54,7 @@ help:
 	@echo "make mutants   check that the tests find each of a list of planted errors"
 	@echo "make coverage  which lines the tests run"
 	@echo "make bench     the benchmarks (installs sentence-transformers to compare with)"
+	@echo "make site      the documentation as a web site, in site/"
 	@echo "make constraints  write constraints.txt again: the versions that everything is installed in"
 	@echo "make clean     remove the virtual environment and caches"
 
@@ -151,6 +152,11 @@ setup: $(READY) weights browser
 pictures: setup
 	$(BIN)/python -m tests.browser.pictures
 
+# Packages that only the site needs are pinned like all others. It is built without a network.
+site: $(READY)
+	@$(BIN)/python -m pip install -qq -c constraints.txt --group docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(BENCH_READY) weights
 	$(BIN)/python -m benchmarks
 
@@ -197,8 +203,8 @@ $(BENCH_READY): $(READY)
 constraints:
 	@test -x .venv/bin/uv || .venv/bin/python -m pip install -qq uv
 	.venv/bin/uv pip compile pyproject.toml --upgrade --all-extras --group build --group test --group lint \
-	  --group integrations --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --group docs --group integrations --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --no-emit-index-url --quiet --output-file constraints.txt
 
 clean:
-	rm -rf .venv $(INTEGRATIONS) $(NUMPY) $(OLDEST) demo soak campaign .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(INTEGRATIONS) $(NUMPY) $(OLDEST) demo site soak campaign .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

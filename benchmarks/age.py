@@ -21,6 +21,7 @@ MEASURES = {
     "speed.demo": "cli detection embedding models report runner selfplay study trial",
     "speed.detect": "detection embedding",
     "speed.encoders": "embedding",
+    "speed.feed": "detection",
     "speed.guard": "detection embedding",
     "speed.hook": "cli/hook.py detection integrations/claude_code.py integrations/watch.py readers",
     "speed.loops": "detection",

@@ -125,7 +125,7 @@ def stranger(
 
 
 # The commands that run code of a study, once they are allowed to.
-RUNNING_CODE = ("check", "lock", "run", "detect", "rate")
+RUNNING_CODE = ("check", "lock", "run", "detect", "rate", "calibrate")
 
 
 @pytest.fixture

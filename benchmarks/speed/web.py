@@ -5,6 +5,7 @@ first paint is that of a real browser.
 """
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from chimeralab.web.safety import AllowedHosts, SecurityMiddleware, owner_auth
 
 COMMAND = "python -m benchmarks.speed.web"
 CONVERSATIONS, TURNS, EVENTS, ASKED = 10_000, 10, 40, 5
+MESSAGES, MAX_ELEMENTS = 2_000, 5_000
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 TOKEN = "bench"
 ADDRESSES = {
@@ -69,6 +71,7 @@ def main() -> None:
         note = f"10,000 conversations; of the processor: {', '.join(cpu)} ms"
         keep(Result("web, table", f"{worst:.0f} ms", "200 ms", worst < 200, COMMAND, note))
         first_paint(logs)
+        long_conversation(Path(folder) / "long")
         delays = [1000 * delay for delay in event_delays(Path(folder) / "study")]
         note = f"{EVENTS} turns, median {median(delays):.0f} ms, from the commit to the page"
         most = max(delays)
@@ -110,8 +113,9 @@ class Took(NamedTuple):
     cpu: float
 
 
-def answers(logs: Path) -> dict[str, Took]:
-    """The slowest of a few answers to each kind of question, once words have judged all."""
+@contextmanager
+def asked(logs: Path) -> Iterator[Callable[[str], tuple[Took, str]]]:
+    """A function that asks for a page in this process, once words have judged all."""
     site = Site([str(logs)])
     scanner = site.scanner
     assert scanner is not None
@@ -121,19 +125,41 @@ def answers(logs: Path) -> dict[str, Took]:
     client = TestClient(app, base_url="http://127.0.0.1")
     client.cookies.set("chimera-80", TOKEN)
 
-    def once(address: str) -> Took:
+    def once(address: str) -> tuple[Took, str]:
         started, worked = time.perf_counter(), time.process_time()
         answer = client.get(address)
         assert answer.status_code == 200
-        return Took(time.perf_counter() - started, time.process_time() - worked)
+        took = Took(time.perf_counter() - started, time.process_time() - worked)
+        return took, answer.text
 
     try:
         once("/logs")
-        return {
-            name: max(once(address) for _ in range(ASKED)) for name, address in ADDRESSES.items()
-        }
+        yield once
     finally:
         scanner.close()
+
+
+def answers(logs: Path) -> dict[str, Took]:
+    """The slowest of a few answers to each kind of question."""
+    with asked(logs) as once:
+        return {
+            name: max(once(address)[0] for _ in range(ASKED)) for name, address in ADDRESSES.items()
+        }
+
+
+def long_conversation(logs: Path) -> None:
+    """Processor time and elements of a page about 2,000 messages, the second half a loop."""
+    logs.mkdir()
+    said = [line(0, "long", min(turn, MESSAGES // 2)) for turn in range(1, MESSAGES + 1)]
+    (logs / "long.jsonl").write_text(json.dumps({"id": "long", "turns": said}))
+    with asked(logs) as once:
+        pages = [once(f"/logs/1{at}") for at in ("", "?at=1", f"?at={MESSAGES - 199}") * 2][1:]
+    cpu = max(took.cpu for took, _ in pages)
+    note = f"{MESSAGES:,} messages; of the processor"
+    keep(Result("web, long talk", f"{1000 * cpu:.0f} ms", "1,000 ms", cpu < 1, COMMAND, note))
+    elements = max(len(re.findall(r"<[a-z]", page)) for _, page in pages)
+    least = elements < MAX_ELEMENTS
+    keep(Result("web, elements", f"{elements:,}", f"{MAX_ELEMENTS:,}", least, COMMAND, note))
 
 
 def first_paint(logs: Path) -> None:

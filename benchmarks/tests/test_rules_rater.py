@@ -19,7 +19,9 @@ def test_every_part_of_the_cases_has_both_labels() -> None:
         pytest.skip("the public conversations are not at hand")
     assert len({case.id for case in CASES}) == len(CASES)
     assert {(case.half, case.label) for case in CASES} == {
-        (half, label) for half in ("develop", "report", "fresh", "held-out") for label in (0, 1)
+        (half, label)
+        for half in ("develop", "report", "fresh", "held-out", "outside")
+        for label in (0, 1)
     }
 
 

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -102,6 +102,22 @@ def events_equal(talk: Trajectory) -> Judged:
     return _at(places, talk)
 
 
+def calls_in_a_row(talk: Trajectory) -> Judged:
+    """The same call five times in a row, whatever it returns, or a piece of 50 characters ten times
+    in one message."""
+    last, run, places = None, 0, []
+    for position, turn in enumerate(talk.turns, start=1):
+        for call in turn.calls:
+            key = call.name, str(call.arguments)
+            run = run + 1 if key == last else 1
+            last = key
+            places += [position] if run >= 5 else []
+        text = turn.text if turn.spoken else ""
+        pieces = Counter(text[n : n + 50] for n in range(len(text) - 49))
+        places += [position] if max(pieces.values(), default=0) >= 10 else []
+    return _at(places, talk)
+
+
 def longer_than(messages: int) -> Rule:
     """The length baseline: nothing but the number of messages that say or call something."""
     return partial(_by_length, messages)
@@ -142,6 +158,7 @@ PEERS: Mapping[str, Rule] = {
     "exact text three times": exact_text,
     "word Jaccard .85 (DeepEval-like)": word_jaccard,
     "events equal (OpenHands-like)": events_equal,
+    "five calls or a chant (gemini-cli-like)": calls_in_a_row,
 }
 
 

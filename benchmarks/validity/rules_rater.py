@@ -1,10 +1,11 @@
 """The rules rater against labels given by the manual before it ran: recall and precision.
 
-Four parts. `develop` served to develop the rater, and so did `report` and `fresh` in the end: the
+Five parts. `develop` served to develop the rater, and so did `report` and `fresh` in the end: the
 first was not read at the time, the second was bot talk that was labelled last and measured once,
 and the misses of both were read before the next change. `held-out` is the closed half of
 `manual_cases.jsonl`: written and labelled before that change, measured once after it. The same
 person wrote the cases and changed the rules; no word that was added to the synonyms occurs in it.
+`outside` was written afterwards by somebody who had not read the rules, and measured once.
 """
 
 import json
@@ -33,6 +34,7 @@ NOTES = {
     "report": "developed on these, too; first measured unread",
     "fresh": "bot talk; developed on these, too; first measured unread, 9 of 17",
     "held-out": "measured once, when the rules were finished",
+    "outside": "written by somebody who had not read the rules, measured once",
 }
 
 

@@ -125,8 +125,8 @@ async def low_contrast(page: Page, least: float = 4.5) -> list[str]:
     return list(await page.evaluate(CONTRAST, least))
 
 
-async def serious_errors(page: Page) -> list[str]:
-    """List accessibility violations found by axe-core, if its script is installed.
+async def violations(page: Page) -> list[str]:
+    """List accessibility violations of any level found by axe-core, if its script is installed.
 
     Its rule on contrast takes most of the time. Colours do not depend on the width, so that rule
     is for wide pages; `low_contrast` is for all.
@@ -137,11 +137,7 @@ async def serious_errors(page: Page) -> list[str]:
     size = page.viewport_size
     is_wide = size is not None and size["width"] >= DESKTOP
     found = await page.evaluate(RUN_AXE, {"color-contrast": {"enabled": is_wide}})
-    return [
-        f"{each['id']}: {each['nodes'][0]['html'][:160]}"
-        for each in found
-        if each["impact"] in ("serious", "critical")
-    ]
+    return [f"{each['id']}: {each['nodes'][0]['html'][:160]}" for each in found]
 
 
 RUN_AXE = "rules => axe.run({resultTypes: ['violations'], rules}).then(run => run.violations)"

@@ -17,6 +17,7 @@ from tests.browser.servers import serving
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
+TALKS = {"template-loop": "conversation.png", "looping-agent": "tool-calls.png"}
 PLAN = """
 [study]
 name = "two phantoms"
@@ -70,19 +71,28 @@ async def main() -> None:
                 await page.goto(server.url)
                 await page.goto(f"{server.origin}/logs")
                 await page.get_by_text("all judged").wait_for()
-                await expect(page.locator(".strip:not(:has([d^=M]))")).to_have_count(0)
                 await keep(page, "web-logs.png")
+                for talk, name in TALKS.items():
+                    await page.goto(f"{server.origin}/logs")
+                    await page.get_by_role("link", name=talk).click()
+                    await page.wait_for_load_state("networkidle")
+                    await keep(page, name)
                 await page.goto(f"{server.origin}/study/1")
                 command = [sys.executable, "-m", "chimeralab", "run", str(study)]
                 run = subprocess.Popen(command, stderr=subprocess.DEVNULL)
                 await page.locator(".grid a.done").nth(7).wait_for()
-                await expect(page.locator("[data-live=marked]")).not_to_have_text("0")
+                await expect(page.locator("dd[data-live=marked]")).not_to_have_text("0")
                 await keep(page, "web-study.png")
                 run.wait()
+            for step in ("detect", "analyse", "report"):
+                command = [sys.executable, "-m", "chimeralab", step, str(study)]
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            await page.goto((study / "report" / "index.html").as_uri())
+            await keep(page, "report.png", full_page=False)
 
 
-async def keep(page: Page, name: str) -> None:
-    await page.screenshot(path=IMAGES / name, full_page=True)
+async def keep(page: Page, name: str, *, full_page: bool = True) -> None:
+    await page.screenshot(path=IMAGES / name, full_page=full_page)
     print(IMAGES / name)
 
 

@@ -80,14 +80,15 @@ async def test_planted_markup_stays_text(screens: Screens) -> None:
 
 async def test_every_turn_is_inside_the_list(screens: Screens) -> None:
     page = await screens.at()
-    assert await page.locator("ol.turns > li[id^=turn-]").count() == len(HOSTILE) + 9
-    assert await page.locator("li.collapsed").count() == 5
+    assert await page.locator("ol.turns > li[id^=message-]").count() == len(HOSTILE) + 10
+    assert await page.locator("tr.collapsed").count() == 5
     assert await page.locator("li.silent").count() == 1
 
 
 @pytest.mark.parametrize("width", [320, 1280])
 async def test_one_timeline_and_one_heat_map_are_visible(screens: Screens, width: int) -> None:
     page = await screens.at(width)
+    await page.locator("details.heat").evaluate("fold => fold.open = true")
     assert await page.locator(".chart").filter(visible=True).count() == 2
 
 
@@ -105,7 +106,7 @@ async def test_towers_of_combining_marks_stay_with_their_turn(screens: Screens) 
 async def test_links_of_the_evidence_point_to_turns(screens: Screens) -> None:
     page = await screens.at()
     assert await broken_links(page) == []
-    assert await page.locator(".collapsed .repeat a").count() == 5
+    assert await page.locator("tr.collapsed a").count() == 5
 
 
 async def test_page_is_complete_without_javascript(browser: Browser, file: Path) -> None:

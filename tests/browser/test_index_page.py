@@ -17,8 +17,8 @@ from tests.browser.pages import (
     fetched,
     low_contrast,
     overflow,
-    serious_errors,
     show_on_screens,
+    violations,
 )
 
 pytestmark = pytest.mark.anyio
@@ -51,7 +51,7 @@ async def test_index_fits_the_screen_and_makes_no_requests(screens: Screens, wid
     assert await complaints(page) == []
     assert await fetched(page) == []
     assert await low_contrast(page) == []
-    assert await serious_errors(page) == []
+    assert await violations(page) == []
 
 
 async def test_every_conversation_is_listed_and_linked(screens: Screens) -> None:

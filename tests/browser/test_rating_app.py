@@ -22,8 +22,8 @@ from tests.browser.pages import (
     new_page,
     overflow,
     press,
-    serious_errors,
     tab_to,
+    violations,
 )
 from tests.browser.servers import Host, hosted
 from tests.plans import PEOPLE_RATED, TELLING
@@ -104,7 +104,7 @@ async def test_two_rate_at_once_and_a_killed_server_loses_nothing(
             await tab_to(page.locator("button.go"))
             await press(page, "Enter")
             await see(page.locator("h1"), "Handed in")
-            assert await serious_errors(page) == []
+            assert await violations(page) == []
         assert urls
         assert [url for url in urls if not url.startswith(host.origin)] == []
     study = Study(host.study)
@@ -164,6 +164,8 @@ async def test_two_tabs_of_one_rater_lose_no_label(page: Page, shared_host: Host
     await page.bring_to_front()
     await page.goto(address)
     await press(page, "1")
+    await expect(page.locator("#cited")).to_contain_text("A 1 needs the turns")
+    await press(page, "j", "e", "1")
     await see(page.locator("h1"), f"Conversation 2 of {SHEETS}")
     await second.bring_to_front()
     # This tab does not know about the label; its autosave must not remove it.
@@ -172,6 +174,19 @@ async def test_two_tabs_of_one_rater_lose_no_label(page: Page, shared_host: Host
     await page.goto(address)
     await expect(page.locator("[aria-pressed=true]")).to_have_attribute("value", "1")
     await expect(page.locator("#reason")).to_have_value("Later.")
+
+
+async def test_two_clicks_cite_a_range(page: Page, shared_host: Host) -> None:
+    await page.goto(shared_host.invite("ranges"))
+    await page.goto(f"{shared_host.origin}/rate/2")
+    turns = page.locator("input[name=turn]")
+    await turns.nth(1).click()
+    await turns.nth(3).click()
+    await expect(page.locator("input[name=turn]:checked")).to_have_count(3)
+    await expect(page.locator("#cited")).to_contain_text("–")
+    dock = await page.locator(".dock").bounding_box()
+    assert dock is not None
+    assert dock["y"] + dock["height"] <= 900
 
 
 async def test_key_returns_to_unsure_conversations(page: Page, shared_host: Host) -> None:
@@ -204,10 +219,10 @@ async def test_raters_pages_fit_and_are_accessible(
             assert await overflow(page) == 0
             assert await complaints(page) == []
             assert await low_contrast(page) == []
-            assert await serious_errors(page) == []
+            assert await violations(page) == []
         # The browser itself logs the status of missing files.
         await page.goto(f"{shared_host.origin}/rate/99")
         assert await overflow(page) == 0
         assert [text for text in await complaints(page) if "404" not in text] == []
         assert await low_contrast(page) == []
-        assert await serious_errors(page) == []
+        assert await violations(page) == []

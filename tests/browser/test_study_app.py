@@ -20,8 +20,8 @@ from tests.browser.pages import (
     new_page,
     overflow,
     press,
-    serious_errors,
     tab_to,
+    violations,
 )
 from tests.browser.servers import Server, serving
 from tests.plans import PEOPLE_RATED
@@ -80,7 +80,7 @@ async def test_study_pages_fit_and_are_accessible(
             assert await overflow(page) == 0, address
             assert await complaints(page) == [], address
             assert await low_contrast(page) == [], address
-            assert await serious_errors(page) == [], address
+            assert await violations(page) == [], address
         assert all(url.startswith(decided.server.origin) for url in await fetched(page))
 
 
@@ -133,7 +133,7 @@ async def test_a_third_person_settles_by_keys_and_sees_no_names(
         await expect(page.locator("main")).to_contain_text("The raters' labels")
         assert await overflow(page) == 0
         assert await low_contrast(page) == []
-        assert await serious_errors(page) == []
+        assert await violations(page) == []
         assert await page.locator("blockquote").count() == 2
         assert await page.locator("blockquote b").count() == 0
         received = (await page.content()).lower()
@@ -167,4 +167,4 @@ async def test_study_without_raters_says_so(browser: Browser, unrated: Server) -
             await page.goto(unrated.origin + address)
             await expect(page.locator("main")).to_contain_text(said)
             assert await overflow(page) == 0
-            assert await serious_errors(page) == []
+            assert await violations(page) == []

@@ -22,7 +22,7 @@ from tests.browser.pages import (
     new_page,
     overflow,
     press,
-    serious_errors,
+    violations,
 )
 from tests.browser.servers import Server, serving
 from tests.conftest import Ran
@@ -133,9 +133,9 @@ async def test_pages_fit_are_accessible_and_request_only_their_own_server(
             assert await overflow(page) == 0, address
             assert await complaints(page) == [], address
             assert await low_contrast(page) == [], address
-            assert await serious_errors(page) == [], address
+            assert await violations(page) == [], address
         await page.goto(f"{server.origin}/logs/999")
-        assert await serious_errors(page) == []
+        assert await violations(page) == []
         assert all(url.startswith(server.origin) for url in await fetched(page))
 
 
@@ -166,18 +166,20 @@ async def test_table_and_conversation_can_be_navigated_by_keyboard(
     await expect(focus).to_have_text("stuck")
     await press(tab, "Enter")
     await tab.wait_for_url(f"{server.origin}/logs/1")
-    await expect(tab.locator(".pairing").first).to_be_visible()
+    await expect(tab.locator("mark, .same").first).to_be_visible()
     await press(tab, "u")
     await tab.wait_for_url(re.compile("/logs$"))
     await press(tab, "/")
     await expect(focus).to_have_attribute("name", "q")
-    await press(tab, *"train", "Enter")
+    await press(tab, *"train", "Escape")
+    await expect(focus).to_have_count(0)
+    await press(tab, "/", "Enter")
     await tab.wait_for_url(re.compile("q=train"))
     assert await tab.locator("[data-rows] a bdi").count() == 1
 
 
 async def test_turn_has_a_link_of_its_own(tab: Page, server: Server) -> None:
-    await tab.goto(f"{server.origin}/logs/1#turn-7")
+    await tab.goto(f"{server.origin}/logs/1#message-7")
     await expect(tab.locator(":target")).to_contain_text("try that again")
 
 
@@ -196,7 +198,7 @@ async def test_message_looks_the_same_in_show_and_app(
       const s = getComputedStyle(e), r = e.getBoundingClientRect();
       return [e.className, r.width, r.height, s.whiteSpace, s.backgroundColor].join(' ');
     })"""
-    messages = tab.locator(".turns > li, .turns > li *, .verdict, .side")
+    messages = tab.locator(".turns > li, .turns > li *, .verdict")
     await tab.goto(f"{server.origin}/logs/1")
     ours = await messages.evaluate_all(look)
     assert len(ours) > 9
@@ -206,6 +208,7 @@ async def test_message_looks_the_same_in_show_and_app(
 
 async def test_charts_are_drawn(tab: Page, server: Server) -> None:
     await tab.goto(f"{server.origin}/logs/1")
+    await tab.locator("details.heat").evaluate("fold => fold.open = true")
     drawn = "[...document.images].filter(i => i.complete && i.naturalWidth > 100).length === 2"
     await tab.wait_for_function(drawn)
 
@@ -220,7 +223,7 @@ async def test_several_logs_and_studies_are_listed_with_their_state(
                 await expect(page.locator(".entries dt")).to_have_count(2)
                 assert await overflow(page) == 0
                 assert await low_contrast(page) == []
-                assert await serious_errors(page) == []
+                assert await violations(page) == []
 
 
 async def run(study: Study) -> None:
@@ -255,7 +258,7 @@ async def test_live_study_fills_the_grid_and_a_restarted_server_shows_the_same(
             await expect(page.locator(".grid a:is(.collapsed, .looping)")).to_have_count(2)
             assert await complaints(page) == []
             filled = await cells.all_text_contents()
-            assert await serious_errors(page) == []
+            assert await violations(page) == []
             await talk.bring_to_front()
             await expect(talk.locator(".turns > li")).to_have_count(12)
     with serving(study.path) as server:

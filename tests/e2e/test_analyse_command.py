@@ -85,7 +85,7 @@ def table(tmp_path: Path) -> Callable[..., Path]:
 
 
 def test_table_of_runs_gives_tables_and_an_interpretation(chimera, table) -> None:
-    ran = chimera("analyse", table())
+    ran = chimera("analyse", table(), "--full")
     assert ran.code == 0
     assert "Share of turns marked as collapsed" in ran.out
     assert "of 40" in ran.out

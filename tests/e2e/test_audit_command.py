@@ -70,7 +70,7 @@ def test_table_gives_the_published_panel(chimera: Callable[..., Any]) -> None:
 
 
 def test_low_kappa_and_pabak_are_explained(chimera: Callable[..., Any]) -> None:
-    text = " ".join(chimera("audit", "--table", 157, 7, 6, 10).out.split())
+    text = " ".join(chimera("audit", "--table", 157, 7, 6, 10, "--full").out.split())
     assert "167 of 180 items (92.8 %)" in text
     assert "Kappa is low although agreement is high" in text
     assert "hides disagreement on the rare one" in text
@@ -156,6 +156,41 @@ def test_three_raters_get_alpha_and_pairs(chimera: Callable[..., Any], tmp_path:
     assert chimera("audit", tmp_path / "r.csv").code == 0
 
 
+def test_pairs_of_several_raters_have_their_interval(
+    chimera: Callable[..., Any], tmp_path: Path
+) -> None:
+    rows = [*rate("a", x=1, y=1, z=0), *rate("b", x=0, y=0, z=0), *rate("c", x=1, y=0, z=1)]
+    ran = chimera("audit", write_rows(tmp_path / "r.csv", rows))
+    assert re.search(
+        r"x and y: kappa 0\.\d+ \(95 % score interval [^)]+ to [^)]+\), agree", ran.out
+    )
+
+
+def test_limits_of_a_gate_count_the_items_that_have_both_labels(
+    chimera: Callable[..., Any], tmp_path: Path
+) -> None:
+    rows = [*rate("a", x=1, y=1), *rate("b", x=0, y=0), *rate("c", x=1, y=""), *rate("d", x=0)]
+    gate = chimera("audit", write_rows(tmp_path / "r.csv", rows), "--json").json["gate"]
+    assert gate["items"] == 2
+    assert "on 2 items even perfect agreement" in gate["limits"][0]
+
+
+def test_no_interval_of_kappa_is_a_point(chimera: Callable[..., Any]) -> None:
+    result = chimera("audit", "--table", 40, 0, 10, 0, "--json").json
+    assert (result["kappa"], result["kappa_ci"], result["kappa_ci_bootstrap"]) == (0, None, None)
+    assert "one rater never varies" in result["reasons"]["kappa_ci"]
+    assert result["kappa_ci_score"][0] < 0 < result["kappa_ci_score"][1]
+
+
+def test_record_names_the_figures_that_are_undefined(
+    chimera: Callable[..., Any], tmp_path: Path
+) -> None:
+    chimera("audit", "--table", 45, 0, 0, 0, "--record", tmp_path / "gate")
+    record = (tmp_path / "gate" / "gate-record.md").read_text()
+    assert "Undefined (–), negative_agreement: neither rater gave a 0." in record
+    assert "Undefined (–), kappa, " in record
+
+
 # AC1 and alpha of these labels, and Fleiss' kappa of the complete items, by irrCAC 0.4.4.
 IRRCAC = {
     3: (0.48138, 0.51826, 0.63294),
@@ -197,7 +232,7 @@ def test_several_raters_with_gaps_get_every_coefficient_with_its_n(
         assert pair["n_valid"] == len(both)
         assert pair["kappa"] == pytest.approx(cohen_kappa_score(*both.T))
     # The table that people read says which items Fleiss' kappa rests on.
-    shown = chimera("audit", tmp_path / "r.csv").out
+    shown = chimera("audit", tmp_path / "r.csv", "--full").out
     assert re.search(rf"items that every rater labelled +{len(complete)}\b", shown)
     assert f"on the {len(complete)} items that every rater labelled" in " ".join(shown.split())
 

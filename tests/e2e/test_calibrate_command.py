@@ -147,3 +147,12 @@ def test_log_rated_by_the_draft_says_so(chimera: Chimera, tmp_path: Path) -> Non
     assert "Turns 1 to 3 are the same text" in words(draft.out)
     assert UNCALIBRATED in words(draft.err)
     assert "T0" not in draft.err
+
+
+def test_code_of_a_plan_rates_a_practice_set_once_it_is_allowed(
+    stranger: Chimera, make_study: MakeStudy
+) -> None:
+    study = make_study(RATED, DRAFT, SMALL, steps=RUN).path
+    refused = stranger("calibrate", study, *ASK)
+    assert (refused.code, "use --allow-code" in words(refused.err)) == (2, True)
+    assert stranger("calibrate", study, *ASK, "--allow-code").code == 0

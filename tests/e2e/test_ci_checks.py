@@ -101,7 +101,7 @@ def test_junit_output_can_be_read_back(chimera: Chimera, tmp_path: Path) -> None
     assert all(set(case.attrib) == {"classname", "name", "time"} for case in suite[1:-2])
     assert (looping.get("classname"), looping.get("name")) == (str(log), "talk-1")
     (failure,) = looping
-    said = "message 4 repeats messages 2 and 3: “Let me check that again.” (verbatim since"
+    said = "message 4 repeats messages 2 and 3: “Let me check that again.” (same text again since"
     assert (failure.tag, failure.get("type")) == ("failure", "loop")
     assert str(failure.get("message")).startswith(said)
     assert list(healthy) == []

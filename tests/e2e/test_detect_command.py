@@ -110,7 +110,7 @@ def test_trace_adds_every_turn(chimera: Chimera, tmp_path: Path) -> None:
 
 def test_table_shows_the_spans(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", [A] * 8, UNRELATED, [A] * 3)
-    ran = chimera("detect", log)
+    ran = chimera("detect", log, "--full")
     assert "5–8" in ran.out
     assert "1 of 2 conversations collapsed (50.0 %; 95 % interval 9–91 %)" in ran.out
     assert "1 too short for a collapse verdict" in ran.out
@@ -122,7 +122,7 @@ def test_groups_are_summarised(chimera: Chimera, tmp_path: Path) -> None:
     second = write_log(tmp_path / "b.jsonl", UNRELATED, model="large")
     ran = chimera("detect", first, second, "--group-by", "model")
     assert ran.out.index("large") < ran.out.index("small", ran.out.index("large"))
-    assert "30.0 %" in ran.out
+    assert "30.0 %" in chimera("detect", first, second, "--group-by", "model", "--full").out
     as_json = chimera("detect", first, second, "--group-by", "model", "--json")
     assert len(as_json.rows) == 3
     assert "small" in as_json.err
@@ -130,7 +130,7 @@ def test_groups_are_summarised(chimera: Chimera, tmp_path: Path) -> None:
 
 def test_equal_rates_have_no_interval(chimera: Chimera, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", [A] * 10, [B] * 10, condition="same")
-    ran = chimera("detect", log, "--group-by", "condition")
+    ran = chimera("detect", log, "--group-by", "condition", "--full")
     assert ran.out.splitlines()[-1].split()[-3:] == ["60.0", "%", "–"]
 
 

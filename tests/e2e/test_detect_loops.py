@@ -60,7 +60,7 @@ def test_bot_that_says_one_sentence_is_judged_as_the_assistant(
     assert row["judged"] == "assistant turns (chat)"
     assert row["collapsed"] == [5, 6]
     assert row["looping"] is True
-    assert "assistant" in chimera("detect", log).out
+    assert "assistant" in chimera("detect", "--full", log).out
 
 
 def test_cycle_of_three_loops_where_the_locked_rule_sees_nothing(
@@ -68,8 +68,11 @@ def test_cycle_of_three_loops_where_the_locked_rule_sees_nothing(
 ) -> None:
     log = write(tmp_path / "log.jsonl", {"id": "a", "turns": list(NEWS[:3]) * 4})
     ran = chimera("detect", log)
-    assert "cycle from 1" in ran.out
-    assert "1 of 1 conversation loops." in ran.out
+    headline, *_, row = ran.out.splitlines()[:5]
+    loops, spent, since = headline.split("; ")
+    assert (loops, since) == ("1 of 1 conversation loops", "it began at message 1.")
+    assert spent == "~100 % of all tokens were spent inside a loop"
+    assert row.split()[:7] == ["a", "12", "a", "cycle", "of", "3", "1–end"]
 
 
 def test_without_vectors_there_is_no_collapse_verdict(chimera: Chimera, tmp_path: Path) -> None:
@@ -195,12 +198,12 @@ def test_groups_have_the_columns_of_the_detectors_that_ran(
         lines = ran.out.partition("model ")[2].splitlines()
         return [line.split() for line in lines]
 
-    both = rows()
+    both = rows("--full")
     assert both[0] == "n loop 95 % collapsed 95 % share of turns 95 %".split()
     # Half of m loops and collapsed; the agent calls tools alone, and has no share of turns.
     assert both[1][:7] == ["m", "2", "50.0", "%", "9–91", "%", "50.0"]
     assert both[2] == ["tooled", "1", "100.0", "%", "21–100", "%", "–", "–", "–", "–"]
-    assert rows("--detector", "loops")[0] == "n loop 95 %".split()
+    assert rows()[0] == rows("--detector", "loops")[0] == "n loop 95 % in loops of tokens".split()
     assert rows("--detector", "locked")[0] == "n collapsed 95 % share of turns 95 %".split()
 
 
@@ -213,7 +216,46 @@ def test_grouping_by_an_unknown_field_is_an_error(chimera: Chimera, tmp_path: Pa
 
 def test_table_names_what_the_loop_detector_judged(chimera: Chimera, tmp_path: Path) -> None:
     log = write(tmp_path / "log.jsonl", calls(9))
-    head, row, *_ = chimera("detect", log, "--no-vectors").out.splitlines()
+    *_, head, row = chimera("detect", log, "--no-vectors", "--full").out.splitlines()
     assert head.split() == ["conversation", "judged", "steps", "loop"]
     assert row.split()[1:3] == ["all", "10"]
-    assert "loop" not in chimera("detect", log, "--detector", "locked").out.splitlines()[0]
+    assert "loop" not in chimera("detect", log, "--detector", "locked").out
+
+
+def test_line_of_a_loop_names_messages_kind_span_and_cost(chimera: Chimera, tmp_path: Path) -> None:
+    log = write(tmp_path / "log.jsonl", calls(9))
+    *_, head, row = chimera("detect", log, "--no-vectors").out.splitlines()
+    assert head.split() == ["conversation", "messages", "loop", "since–to", "cost"]
+    assert row.split()[1:5] == ["19", "same", "call", "2–end"]
+    assert row.split()[5].startswith("~")
+
+
+def test_only_loops_are_listed_unless_all_are_asked_for(chimera: Chimera, tmp_path: Path) -> None:
+    stuck, fine = {"id": "stuck", "turns": [NEWS[0]] * 6}, {"id": "fine", "turns": list(NEWS)}
+    log = write(tmp_path / "log.jsonl", fine, stuck)
+    few, every = (chimera("detect", log, "--no-vectors", *o).out for o in ((), ("--all",)))
+    assert "stuck" in few
+    assert "fine" not in few
+    assert "1 conversation without a loop: see --all." in few
+    assert every.index("stuck") < every.index("fine")
+    assert "see --all" not in every
+
+
+def test_loops_are_sorted_by_cost_or_as_asked(chimera: Chimera, tmp_path: Path) -> None:
+    talks = [
+        {"id": "long", "turns": [*NEWS, *NEWS[:1] * 8]},
+        {"id": "early", "turns": NEWS[:1] * 5},
+        {"id": "costly", "turns": ["So it goes, and so it goes. " * 40] * 4 + list(NEWS)},
+    ]
+    log = write(tmp_path / "log.jsonl", *talks)
+
+    def order(*options: str) -> list[str]:
+        lines = chimera("detect", log, "--no-vectors", *options).out.splitlines()
+        names = (line.split()[0] for line in lines if line.strip())
+        return [name for name in names if name in ("long", "early", "costly")]
+
+    assert order()[0] == order("--sort", "cost")[0] == "costly"
+    assert order("--sort", "share")[0] == "early"
+    assert order("--sort", "messages")[0] == "long"
+    assert order("--sort", "onset")[-1] == "long"
+    assert order("--sort", "log") == ["long", "early", "costly"]

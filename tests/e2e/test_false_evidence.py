@@ -32,7 +32,7 @@ def test_telling_true_from_false_evidence_is_measured_and_printed(ran, chimera):
     assert stressed["discrimination"]["value"] == 0
     aimed = {e["measure"] for e in found["contrasts"] if e["role"] == "primary"}
     assert {"discrimination", "false_update"} <= aimed
-    printed = chimera("analyse", ran.path).out
+    printed = chimera("analyse", ran.path, "--full").out
     assert "discrimination" in printed
     assert "fooled" in printed
 

@@ -109,6 +109,8 @@ def test_raters_who_agree_do_not_validate_the_detector(chimera: Chimera, rated: 
     assert "Gate: <strong>reliable, not validated</strong>" in page
     assert "rules (a program" in page
     assert "The detector against mine, 24 items: sensitivity" in page.split('id="methods"')[0]
+    counted = r"sensitivity \d+\.\d % \([^)]*, \d+ of \d+\), specificity [^(]+\([^)]*, \d+ of \d+\)"
+    assert re.search(counted, " ".join(page.split()))
     methods = page.split('id="methods"')[1]
     assert "Kappa was 1.00 (95 % score interval" in methods
     assert "The detector against mine, 24 items: sensitivity" in methods

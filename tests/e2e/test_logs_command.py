@@ -218,7 +218,7 @@ def test_machine_without_sessions_is_told_where_they_are_searched(
 
 def test_files_of_recent_sessions_are_named(chimera: Chimera, home: Path) -> None:
     put(home, CLAUDE, LOGS["claude-code"].healthy, days=1)
-    assert "s-2.jsonl" in chimera("detect", "--recent", "7d", "--no-vectors").out
+    assert "s-2.jsonl" in chimera("detect", "--recent", "7d", "--no-vectors", "--all").out
 
 
 def test_only_logs_changed_since_then_are_judged(chimera: Chimera, home: Path) -> None:

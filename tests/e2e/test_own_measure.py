@@ -34,7 +34,7 @@ def test_custom_measure_is_analysed_and_reported(make_study, chimera):
     assert found["arms"][0]["measures"]["hasty"]["occasions"] > 0
     assert "hasty" in {effect["measure"] for effect in found["contrasts"]}
     headings = next(
-        line for line in chimera("analyse", study.path).out.split("\n") if "MCI" in line
+        line for line in chimera("analyse", study.path, "--full").out.split("\n") if "MCI" in line
     )
     assert "hasty" in headings
     assert chimera("report", study.path).code == 0

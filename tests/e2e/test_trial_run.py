@@ -46,7 +46,7 @@ def test_trial_runs_from_its_lock_to_its_analysis(make_study, chimera):
     mains = {e["name"]: e["estimate"] for e in found["factorial"] if e["measure"] == "accuracy"}
     assert len(mains) == 7
     assert all(mains[name] < 0 for name in ("amnesia", "infallibility", "conformity"))
-    assert "against sham" in chimera("analyse", study.path).out
+    assert "against sham" in chimera("analyse", study.path, "--full").out
     page = Path(json.loads(chimera("report", study.path, "--json").out)["page"])
     assert "Informative" in page.read_text()
 

@@ -52,7 +52,10 @@ role = "primary"
 measure = "cycle_share"
 role = "secondary"
 """
-SEES = "sees a cycle that the declared rule can't count: "
+SEES = (
+    "sees a cycle that the declared rule can't count, with the 95 % interval and the number of "
+    "conversations: "
+)
 
 
 def plain(text: str) -> str:
@@ -83,8 +86,8 @@ def test_cycle_of_a_rotation_stands_next_to_the_result_that_misses_it(
     opening = plain(page.split('id="glance"')[1].split("</section>")[0])
     contrasts = plain(page.split('id="contrasts"')[1].split("</section>")[0])
     for text in (told, opening, contrasts):
-        assert re.search(rf"{SEES}[^:]*rotation 100\.0 % \(", text)
-        assert "the order of the conditions would change from looping > free > rotation to" in text
+        assert re.search(rf"{SEES}[^:]*rotation 100\.0 % \(\d[^)]*\) of 4", text)
+        assert "the order of the conditions would change from looping > free = rotation to" in text
         assert "rotation (" in text.split("would change from")[1]
     with (study / "report" / "tables" / "unseen_cycles.csv").open() as file:
         assert {row["condition"]: row["unseen_runs"] for row in csv.DictReader(file)} == {
@@ -92,6 +95,29 @@ def test_cycle_of_a_rotation_stands_next_to_the_result_that_misses_it(
         }  # fmt: skip
     numbers = json.loads((study / "report" / "numbers.json").read_text(encoding="utf-8"))
     assert numbers["unseenCyclesRotation"]["value"] == 1
+
+
+def test_equal_conditions_are_not_ranked(chimera: Chimera, rotated: Callable[..., Path]) -> None:
+    study = rotated('[models.still]\nuse = "phantom"\n', ('"loops", "loops"', '"still", "still"'))
+    assert chimera("report", study).code == 0
+    page = plain((study / "report" / "index.html").read_text(encoding="utf-8"))
+    told = plain(chimera("analyse", study).out)
+    for text in (told, page):
+        assert "would change from free = looping = rotation to" in text
+        assert re.search(r"to rotation \(\d\d\.\d %\) > free \(0\.0 %\) = looping \(0\.0 %\)", text)
+
+
+def test_smallest_share_is_that_of_every_equal_condition(
+    chimera: Chimera, rotated: Callable[..., Path]
+) -> None:
+    study = rotated()
+    told = plain(chimera("analyse", study).out)
+    assert "would change from looping > free = rotation to" in told
+    assert "largest under looping" in told
+    assert re.search(r"smallest under free \(0\.0 %\) and rotation \(0\.0 %\)", told)
+    assert (
+        "The order looping > free = rotation holds in 0 of 2 prompts, and but for ties in 2" in told
+    )
 
 
 def test_export_has_the_unseen_turns_and_gives_the_same_analysis(

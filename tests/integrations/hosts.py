@@ -29,9 +29,9 @@ def langchain(script: Script, **settings: Any) -> Say:
 
     class Scripted(BaseChatModel):
         def _generate(self, messages: Any, *_: Any, **__: Any) -> ChatResult:
-            page = script.next(messages)
+            page = script.ask(messages)
             calls = [
-                ToolCall(name="look", args={"page": page}, id=f"c{script.asked}_{n}")
+                ToolCall(name=script.name, args=page, id=f"c{script.asked}_{n}")
                 for n in range(script.twins)
             ]
             said = AIMessage(DONE) if page is None else AIMessage("", tool_calls=calls)
@@ -46,7 +46,7 @@ def langchain(script: Script, **settings: Any) -> Say:
 
     agent = create_agent(
         Scripted(),
-        [tool(script.look)],
+        [tool(script.tool)],
         middleware=[LoopGuard(**settings)],
         checkpointer=InMemorySaver(),
     )
@@ -68,7 +68,7 @@ def openai_agents(script: Script, **settings: Any) -> Say:
     class Scripted(agents.Model):
         async def get_response(self, *args: Any, **named: Any) -> agents.ModelResponse:
             items = named["input"] if "input" in named else args[1]
-            page = script.next(items)
+            page = script.ask(items)
             if page is None:
                 text = {"type": "output_text", "text": DONE, "annotations": []}
                 said = {"type": "message", "role": "assistant", "status": "completed"}
@@ -77,10 +77,10 @@ def openai_agents(script: Script, **settings: Any) -> Say:
             else:
                 output = [  # with the two ids that the Responses API gives
                     ResponseFunctionToolCall(
-                        arguments=json.dumps({"page": page}),
+                        arguments=json.dumps(page),
                         id=f"fc_{script.asked}_{n}",
                         call_id=f"call_{script.asked}_{n}",
-                        name="look",
+                        name=script.name,
                         type="function_call",
                         status="completed",
                     )
@@ -92,7 +92,7 @@ def openai_agents(script: Script, **settings: Any) -> Say:
             raise NotImplementedError
 
     agents.set_tracing_disabled(True)
-    look = agents.function_tool(script.look)
+    look = agents.function_tool(script.tool)
     agent = agents.Agent("scripted", model=Scripted(), tools=[look])
     guard, items = LoopGuard(**settings), list[Any]()
 
@@ -120,8 +120,8 @@ def litellm(script: Script, **settings: Any) -> Say:
 
     class Scripted(CustomLLM):
         async def acompletion(self, *_: Any, messages: Any, **__: Any) -> ModelResponse:
-            page = script.next(messages)
-            call = {"function": {"name": "look", "arguments": json.dumps({"page": page})}}
+            page = script.ask(messages)
+            call = {"function": {"name": script.name, "arguments": json.dumps(page)}}
             calls = [
                 {"id": f"c{script.asked}_{n}", "type": "function", **call}
                 for n in range(script.twins)
@@ -141,7 +141,7 @@ def litellm(script: Script, **settings: Any) -> Say:
             if not said.tool_calls:
                 return said.content
             for call in said.tool_calls:
-                result = script.look(**json.loads(call.function.arguments))
+                result = script.tool(**json.loads(call.function.arguments))
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
 
     host.custom_provider_map = [{"provider": "scripted", "custom_handler": Scripted()}]
@@ -166,11 +166,11 @@ def pydantic_ai(script: Script, **settings: Any) -> Say:
     from chimeralab.integrations.pydantic_ai import LoopGuard
 
     def model(messages: Any, info: Any) -> ModelResponse:
-        page = script.next(messages)
-        calls = [ToolCallPart("look", {"page": page}) for _ in range(script.twins)]
+        page = script.ask(messages)
+        calls = [ToolCallPart(script.name, page) for _ in range(script.twins)]
         return ModelResponse(parts=[TextPart(DONE)] if page is None else calls)
 
-    agent = Agent(FunctionModel(model), tools=[script.look], capabilities=[LoopGuard(**settings)])
+    agent = Agent(FunctionModel(model), tools=[script.tool], capabilities=[LoopGuard(**settings)])
     history: list[Any] = []
 
     def say(text: str) -> str:
@@ -194,8 +194,8 @@ def adk(script: Script, **settings: Any) -> Say:
 
     class Scripted(BaseLlm):
         async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
-            page = script.next(llm_request.contents)
-            call = FunctionCall(name="look", args={"page": page})
+            page = script.ask(llm_request.contents)
+            call = FunctionCall(name=script.name, args=page)
             calls = [Part(function_call=call.model_copy()) for _ in range(script.twins)]
             said = [Part(text=DONE)] if page is None else calls
             yield LlmResponse(content=Content(role="model", parts=said))
@@ -204,7 +204,7 @@ def adk(script: Script, **settings: Any) -> Say:
     agent = LlmAgent(
         name="scripted",
         model=Scripted(model="scripted"),
-        tools=[script.look],
+        tools=[script.tool],
         before_model_callback=guard,
         before_tool_callback=guard.before_tool,
     )
@@ -236,10 +236,8 @@ def smolagents(script: Script, **settings: Any) -> Say:
 
     class Scripted(Model):
         def generate(self, messages: Any, **_: Any) -> ChatMessage:
-            page = script.next(messages)
-            name, arguments = (
-                ("look", {"page": page}) if page else ("final_answer", {"answer": DONE})
-            )
+            page = script.ask(messages)
+            name, arguments = (script.name, page) if page else ("final_answer", {"answer": DONE})
             function = ChatMessageToolCallFunction(arguments, name)
             calls = [
                 ChatMessageToolCall(function, f"c{script.asked}_{n}", "function")
@@ -247,15 +245,7 @@ def smolagents(script: Script, **settings: Any) -> Say:
             ]
             return ChatMessage(MessageRole.ASSISTANT, None, calls)
 
-    @tool
-    def look(page: int) -> str:
-        """Look at a page.
-
-        Args:
-            page: which one
-        """
-        return script.look(page)
-
+    look = tool(script.tool)
     agent = ToolCallingAgent(
         [look], Scripted(), step_callbacks=[LoopGuard(**settings)], max_steps=99, verbosity_level=0
     )
@@ -279,10 +269,11 @@ def autogen(script: Script, **settings: Any) -> Say:
         capabilities: ClassVar = model_info
 
         async def create(self, messages: Any, **_: Any) -> CreateResult:
-            page = script.next(messages)
-            given = json.dumps({"page": page})
+            page = script.ask(messages)
+            given = json.dumps(page)
             calls = [
-                FunctionCall(f"c{script.asked}_{n}", given, "look") for n in range(script.twins)
+                FunctionCall(f"c{script.asked}_{n}", given, script.name)
+                for n in range(script.twins)
             ]
             content, reason = (DONE, "stop") if page is None else (calls, "function_calls")
             return CreateResult(content=content, finish_reason=reason, usage=usage, cached=False)
@@ -304,7 +295,7 @@ def autogen(script: Script, **settings: Any) -> Say:
     agent = AssistantAgent(
         "scripted",
         Scripted(),
-        tools=[script.look],
+        tools=[script.tool],
         model_context=LoopGuard(**settings),
         max_tool_iterations=99,
     )

@@ -37,6 +37,42 @@ def test_polling_and_paging_for_fifty_steps_is_never_touched(host: str, kind: st
     assert (script.nudged_after, len(script.calls), script.ended) == (None, 50, True)
 
 
+def test_unchanged_polling_for_fifty_steps_is_advised_once_and_never_stopped(host: str) -> None:
+    script = Script("waits", steps=50)
+    assert ran(host, script) == DONE
+    assert (script.nudged_after, len(script.calls), script.ended) == (10, 50, True)
+    assert len(script.nudges) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "nudge", "stop", "reason"),
+    [
+        ("searches", 6, 10, "“search” has given the same answer 10 times"),
+        ("explains", 3, 5, 'You have called “bash {"command": "make"}” 5 times'),
+        ("undoes", 4, 6, "“a.toml” has been edited 5 times"),
+    ],
+)
+def test_classes_have_their_own_patience(
+    host: str, kind: str, nudge: int, stop: int, reason: str
+) -> None:
+    script = Script(kind, steps=50)
+    assert f"{MARK}stopped. {reason}" in ran(host, script)
+    assert (script.nudged_after, len(script.calls), script.ended) == (nudge, stop, False)
+
+
+def test_tool_declares_which_arguments_count(host: str) -> None:
+    script = Script("searches", steps=50)
+    ran(host, script, tools={"search": {"identity": ["site"]}})
+    assert (script.nudged_after, len(script.calls)) == (3, 5)
+
+
+def test_user_lets_a_loop_go_on_in_words(host: str) -> None:
+    script = Script("repeats", steps=40)
+    heard = talk(host, script, "Find the row.", "Carry on, it takes a while.")
+    assert all("stopped. You have called" in each for each in heard)
+    assert script.asked > 20
+
+
 def test_tool_that_writes_a_nudge_does_not_disarm_the_guard(host: str) -> None:
     script = Script("repeats a forged nudge")
     assert REASON in ran(host, script)

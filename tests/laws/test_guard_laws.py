@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimeralab import Guard
-from chimeralab.detection.guard import MAX_POSITIONS
+from chimeralab.detection.advice import MAX_CALLS
 from chimeralab.integrations.watch import Watch
 
 TEXTS = (
@@ -88,8 +88,20 @@ def called(step: list[tuple[str, int, int]], n: int, position: int) -> list[Call
     return listed
 
 
+CAUSE = re.compile(r"It began when [a-z ]+ \(message (\d+)(?:: “(.*?)”)?\)\. ")
+
+
+def check_cause(advice: str, log: list[Called], since: int) -> None:
+    """What the advice calls the cause is the start of a result from just before the loop."""
+    for position, said in CAUSE.findall(advice):
+        results = [call.outcome for call in log if call.position == int(position)]
+        assert since - 3 <= int(position) <= since
+        assert any(as_shown(each)[:40].rstrip(".") == said[:40].rstrip(".") for each in results)
+
+
 def check_advice(advice: str, log: list[Called], texts: list[tuple[int, str]], now: int) -> None:
     """Every number and every quotation in the advice is true of the log."""
+    advice = CAUSE.sub("", advice)
     quotations = re.findall("“(.*?)”", advice)
     numbers = [int(number) for number in re.findall(r"\d+", re.sub("“.*?”", "", advice))]
     if "times" not in advice:
@@ -100,29 +112,37 @@ def check_advice(advice: str, log: list[Called], texts: list[tuple[int, str]], n
             for quotation in quotations
         )
         return
-    [quotation], (times, since) = quotations, numbers[:2]
+    times, since, *others = numbers
     calls = [call for call in log if call.position >= since]
     assert any(call.position == since for call in calls)
-    if advice.startswith("You have called"):
-        groups = [
-            sum((each.arguments, each.outcome) == (call.arguments, call.outcome) for each in calls)
+    assert times <= MAX_CALLS
+    if "different" in advice:  # of one answer, quoted last unless it is empty
+        groups = [[each for each in calls if each.outcome == call.outcome] for call in calls]
+        counts = {(len(each), len({call.arguments for call in each})) for each in groups}
+        by_tool = {
+            (
+                sum(same),
+                len({c.arguments for c, is_same in zip(calls, same, strict=True) if is_same}),
+            )
             for call in calls
-            if call.shown == quotation
+            for same in [[(c.name, c.outcome) == (call.name, call.outcome) for c in calls]]
+        }
+        assert (times, others[0]) in counts | by_tool
+        assert "nothing" in advice or any(as_shown(each.outcome) in quotations[-1:] or
+            "#" in each.outcome for each in calls)  # fmt: skip
+    elif "nothing has changed" in advice:
+        waits = [call for call in calls if "refused" in call.outcome]
+        assert quotations[0] in {call.shown for call in waits} | {call.name for call in waits}
+        assert 1 < times <= len(waits)
+        assert times == len(waits) or len({call.name for call in waits} | {
+            call.arguments for call in waits}) > 2  # fmt: skip
+    else:
+        assert "You have called" in advice or "has failed in the same way" in advice
+        assert times in [
+            sum(each[1:] == call[1:] for each in calls)
+            for call in calls
+            if call.shown == quotations[0]
         ]
-        assert times in groups
-        assert times <= MAX_POSITIONS
-        return
-    alike = [
-        [each for each in calls if each.outcome == call.outcome and each.name == quotation]
-        for call in calls
-    ]
-    counts = [(len(each), len({call.arguments for call in each})) for each in alike]
-    assert (times, numbers[2]) in counts
-    assert ("has failed" in advice) == any(
-        re.search("failed|Error", each[0].outcome)
-        for each, count in zip(alike, counts, strict=True)
-        if count == (times, numbers[2])
-    )
 
 
 @given(STEPS)
@@ -142,6 +162,8 @@ def test_every_number_and_quotation_of_the_advice_is_true(steps: list[Any]) -> N
                 signal = guard.update(message)
                 if signal.loop:
                     check_advice(signal.loop.advice, log, texts, position)
+                    check_cause(signal.loop.advice, log, signal.loop.loop.began)
+                    check_cause(signal.loop.advice, log, signal.loop.loop.began)
 
 
 @given(STEPS)

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.studies import RUN
+
 ROOT = Path(__file__).parents[2]
 STUDY = ROOT / "studies" / "countermeasures"
 PAGE = ROOT / "docs" / "countermeasures.md"
 # A number with decimals, and its sign if it has one.
 DECIMAL = re.compile(r"(?<![\w.,])[+−]?\d+\.\d+(?![\w.])")
 # What the page cites from elsewhere: the model's name and size, and what `check` predicted.
-CITED = {"1.5", "1.1", "0.17", "0.19", "0.22"}
+CITED = {"1.5", "1.1", "0.17", "0.09", "0.19", "0.22"}
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +98,29 @@ def test_plan_is_the_one_that_was_locked(page, result):
         assert result[name] in page
     [revision] = re.findall(r'revision = "sha256:(\w+)"', plan.decode())
     assert revision in page
+
+
+@pytest.fixture(scope="module")
+def plan() -> str:
+    """The plan, with a scripted subject instead of the model."""
+    text = (STUDY / "plan.toml").read_text(encoding="utf-8")
+    return re.sub(r"(?s)\[models\.qwen\]\n.*?\n\n", '[models.qwen]\nuse = "subject"\n\n', text)
+
+
+def test_plan_makes_the_design_that_the_page_describes(plan, page, make_study, chimera):
+    study = make_study({"plan.toml": plan}, steps=RUN)
+    forecast = chimera("check", study.path, "--offline", "--json").json
+    assert f"{forecast['calls']:,} requests" in page
+    assert f"{forecast['conversations']} sessions" in page
+    [subject] = chimera("analyse", study.path, "--json").json["subjects"]
+    found = {(each["name"], each["arm"]): each["message"] for each in subject["checks"]}
+    # What the stressors do is drawn by the plan, whoever answers.
+    for check, arm in (("memory disturbed", "amnesia"), ("signal given", "conformity")):
+        message = found[check, arm].replace("\N{NO-BREAK SPACE}", " ")
+        assert f"| {check} | {arm} | yes | {message} |" in page
+    for arm in ("conformity", "conformity-with-commit"):
+        asked = found["majority noticed", arm].partition(" of ")[2]
+        assert f"noticed in 4 of {asked} |".replace("\N{NO-BREAK SPACE}", " ") in page
+    assert found["memory gone", "amnesia"].partition(" of ")[2].partition(";")[0] in page
+    predicted = {f"{each['difference']:.2f}" for each in forecast["detectable"]}
+    assert predicted == CITED - {"1.5", "1.1"}

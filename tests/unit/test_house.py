@@ -27,8 +27,9 @@ ROOT = Path(chimeralab.__file__).parent
 CEILINGS = {
     # More: event streams, calls written in text, consoles, Markdown, `calibrate`, databases of
     # sessions, `chimera logs`, what each step of a study wrote.
-    # Two for loops-2: classes of tool calls, winding down.
-    "files": 263,  # wanted: 260
+    # Two for loops-2: classes of tool calls, winding down. Nine more: costs, causes and verdicts
+    # first; streams, budgets and the wrappers of streams; identity, advice and runs in guards.
+    "files": 272,  # wanted: 260
     # More: 1,900 lines for the readers of wild logs; 900 for calibration, turn labels and rules of
     # the rubric; 600 for cells read in one place and stores that reading leaves alone; 450 for
     # exports that read back, live metrics and statements; 350 for unseen cycles and AC1; 600 for
@@ -37,12 +38,15 @@ CEILINGS = {
     # for guards with true counts, signed nudges, refusals and allowances.
     # 1,050 for loops-2: classes of tool calls, reasoning, endings in new words, and the tools that
     # exports as Markdown fold.
-    # 450 more: formats found in more public logs, limits and redaction that attacks asked for.
-    "lines": 58_950,  # wanted: 47_000
+    # 3,300 more: 750 for costs, causes and the verdict first; 910 for streams and budgets; 600 for
+    # classes in guards; 500 for pages that answer in ten seconds; 300 for formats; 200 for limits
+    # and redaction of what attacks found.
+    "lines": 61_800,  # wanted: 47_000
     "records per 1,000 lines": 5.15,  # wanted: 5
-    # Up by 0.3: each class of tool calls in loops-2 is a function of its own.
-    "one-place functions, %": 12.8,  # wanted: 14
-    "single-importer modules": 48,
+    # Up by 0.5: each class of tool calls in loops-2, and each cause, is a function of its own.
+    "one-place functions, %": 13.0,  # wanted: 14
+    # One more: budgets, which only `Watch` keeps.
+    "single-importer modules": 49,
     "longest function": 54,
     # Each host of a live guard has its own `LoopGuard`, a documented name.
     "class names that stand for two classes": 1,

@@ -13,7 +13,7 @@ from chimeralab.cli.estimate_tables import (
     print_trial,
     print_trial_comparison,
 )
-from chimeralab.cli.options import Decorator, suggest_table, with_options
+from chimeralab.cli.options import FULL_OPTION, Decorator, suggest_table, with_options
 from chimeralab.cli.terminal import say, warn_unverified, with_progress
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Detection, plain_value
@@ -62,8 +62,8 @@ NUMBER_OPTIONS: tuple[Decorator, ...] = (
     is_flag=True,
     help="Also judge a study with a grid of other thresholds, and by words alone.",
 )
-@with_options(*NUMBER_OPTIONS)
-def analyse_command(path: Path, robust: bool, **options: Any) -> None:
+@with_options(*NUMBER_OPTIONS, FULL_OPTION)
+def analyse_command(path: Path, robust: bool, full: bool, **options: Any) -> None:
     """Estimate how much, how often and how soon conversations collapse, and compare conditions.
 
     RUNS is a .csv, .tsv, .jsonl or .parquet file with the columns condition, seed_id, repeat_index,
@@ -78,7 +78,7 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
     """
     study = open_study(path)
     if has_trials(path, study):
-        _analyse_trial(path, study, {**options, "robustness": robust})
+        _analyse_trial(path, study, {**options, "robustness": robust}, full=full)
         return
     runs, declared = open_runs(path, study)
     outcomes = apply_options(declared, options)
@@ -101,7 +101,7 @@ def analyse_command(path: Path, robust: bool, **options: Any) -> None:
         from chimeralab.rating.study_audit import load_reliability, scope_of  # noqa: PLC0415
 
         scope = scope_of(load_reliability(study))
-    print_analysis(result, scope.words)
+    print_analysis(result, scope.words, full=full)
     if checked:
         print_robustness(checked)
 
@@ -235,7 +235,9 @@ def _trial_options(options: dict[str, Any]) -> dict[str, Any]:
     return {n: options[n] for n in ("seed", "resamples") if options[n] is not None}
 
 
-def _analyse_trial(path: Path, study: "Study | None", options: dict[str, Any]) -> None:
+def _analyse_trial(
+    path: Path, study: "Study | None", options: dict[str, Any], *, full: bool
+) -> None:
     # Imported here to keep start-up fast for tables, the common case.
     from chimeralab.study.estimates import Estimates  # noqa: PLC0415
     from chimeralab.trial.kind import analyse_table, analyse_trial, find_plan  # noqa: PLC0415
@@ -251,7 +253,7 @@ def _analyse_trial(path: Path, study: "Study | None", options: dict[str, Any]) -
     if options["json"]:
         click.echo(json_text({**result.as_dict(), "lock": lock.sha256 if lock else None}))
         return
-    print_trial(result)
+    print_trial(result, full=full)
 
 
 def _compare_trials(a: Path, b: Path, options: dict[str, Any]) -> None:

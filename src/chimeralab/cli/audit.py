@@ -7,10 +7,10 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from chimeralab.cli.options import is_study, suggest_table
+from chimeralab.cli.options import FULL_OPTION, is_study, suggest_table
 from chimeralab.cli.terminal import out, sanitize, say
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import percent
+from chimeralab.core.numbers import between, percent
 from chimeralab.core.schema import json_text
 from chimeralab.rating.audit import FIGURES, Audit, audit_json, explain, panel_json, write_record
 from chimeralab.rating.audit import audit as compare
@@ -68,6 +68,7 @@ HEADINGS = {
 @click.option("--only", metavar="SAMPLE", help="In a study: compare this calibration sample.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@FULL_OPTION
 def audit(**options: Any) -> None:
     """Measure how well raters agree on 0/1 labels, and decide a gate.
 
@@ -112,7 +113,7 @@ def audit(**options: Any) -> None:
     if options["as_json"]:
         click.echo(json_text(audit_json(result)))
     else:
-        _print(result)
+        _print(result, full=options["full"])
     if gate is not None and not result.gate.passed:
         raise click.exceptions.Exit(1)
 
@@ -144,7 +145,7 @@ def _audit_study(options: dict[str, Any]) -> None:
         rows |= {"outcome": found.gate.name, "validated": found.gate.validity_json()}
         click.echo(json_text(rows))
     else:
-        _print(found)
+        _print(found, full=options["full"])
         for rater, against in found.against.items():
             out.print(Text(sanitize(validity_in_words(rater, against))))
         if found.sample:
@@ -153,13 +154,23 @@ def _audit_study(options: dict[str, Any]) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _print(result: Audit) -> None:
+def _print(result: Audit, *, full: bool) -> None:
+    """Print the verdict and how to read it; with `full`, the figures by stratum and by pair."""
     outcome = result.gate
     verdict, _, rest = sanitize(f"{outcome.headline}.").partition(": ")
     out.print(Text(f"{verdict}: ", style="bold" if outcome.declared else "") + Text(rest))
     for limit in outcome.limits if outcome.declared else ():
         out.print(Text(sanitize(f"note: {limit}")))
     out.print()
+    if full:
+        _print_figures(result)
+    for line in explain(result.overall):
+        out.print(Text(sanitize(line)))
+    for name, why in result.unrated_strata.items():
+        out.print(Text(sanitize(f"{name} has no column: {why}")))
+
+
+def _print_figures(result: Audit) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     table.add_column("all", justify="right")
@@ -178,13 +189,11 @@ def _print(result: Audit) -> None:
     pairs = result.overall.pairs
     for pair, panel in pairs.items() if len(pairs) > 1 else ():
         kappa = panel.reasons.get("kappa") if panel.kappa is None else f"kappa {panel.kappa:.4f}"
+        if panel.kappa_ci_score:
+            kappa = f"{kappa} (95 % score interval {between(panel.kappa_ci_score, 3)})"
         agreement = f"agreement {percent(panel.agreement)}, n {panel.n_valid}"
         out.print(Text(sanitize(f"{' and '.join(pair)}: {kappa}, {agreement}")))
     out.print()
-    for line in explain(result.overall):
-        out.print(Text(sanitize(line)))
-    for name, why in result.unrated_strata.items():
-        out.print(Text(sanitize(f"{name} has no column: {why}")))
 
 
 def _format(name: str, value: Any) -> str:

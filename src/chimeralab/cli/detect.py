@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from chimeralab.cli.checks import COLLAPSE, LOOP, NOTHING_JUDGED, JUnit, parse_checks
 from chimeralab.cli.logs import save_state, select_logs
 from chimeralab.cli.options import (
     CODE_OPTION,
@@ -15,6 +16,7 @@ from chimeralab.cli.options import (
     LOG_OPTIONS,
     MAX_NAMED,
     NO_FIELD,
+    PRICE_OPTION,
     WHICH_OPTIONS,
     ask_consent,
     choose_judges,
@@ -25,16 +27,7 @@ from chimeralab.cli.options import (
     with_options,
 )
 from chimeralab.cli.terminal import err, out, say, with_progress
-from chimeralab.cli.verdict_table import (
-    COLLAPSE,
-    LOOP,
-    MIN_WIDTH,
-    NOTHING_JUDGED,
-    JUnit,
-    VerdictTable,
-    nearest_similarities,
-    parse_checks,
-)
+from chimeralab.cli.verdict_table import MIN_WIDTH, SORTS, VerdictTable, nearest_similarities
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.extras import require_extra
 from chimeralab.core.numbers import plural
@@ -43,6 +36,7 @@ from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.schema import json_text
 from chimeralab.core.tables import check_table_name, open_table
 from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, TURN_COLUMNS, verdict_rows
+from chimeralab.detection.cost import BY_MESSAGE, split_costs
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.locked import LockedRule
 from chimeralab.detection.loops import resolve_loops
@@ -58,7 +52,7 @@ RAY = "ray"
 # Options for printed results; a Ray job writes its results into a folder.
 NOT_ON_RAY = (
     "json", "trace", "group_by", "fail_on", "max_share", "junit", "fail_on_collapse", "cache",
-    "recent", "since", "state", "max_turns", "max_expansion",
+    "recent", "since", "state", "max_turns", "max_expansion", "price", "every", "full", "sort",
 )  # fmt: skip
 
 
@@ -82,8 +76,19 @@ NOT_ON_RAY = (
     "--json", "json", is_flag=True, help="Print one JSON object per conversation, each on a line."
 )
 @click.option("--trace", is_flag=True, help="Include the detector's values for every turn.")
+@click.option("--all", "every", is_flag=True, help="List every conversation, not only loops.")
+@click.option("--full", is_flag=True, help="Show the turns that the locked rule judged, and notes.")
 @click.option(
-    "--group-by", metavar="FIELD", help="Summarise by a field, such as model or condition."
+    "--sort",
+    type=click.Choice([*SORTS]),
+    help="Put the loops first that cost most (default), with the largest share of messages, in the "
+    "longest conversations or with the earliest onset; log keeps the order of the logs.",
+)
+@PRICE_OPTION
+@click.option(
+    "--group-by",
+    metavar="FIELD",
+    help="Summarise by a field, such as model or condition, or by tool or day.",
 )
 @click.option(
     "--out",
@@ -201,6 +206,7 @@ def narrowing_options(options: dict[str, Any]) -> list[str]:
 
 def print_verdicts(table: VerdictTable, options: dict[str, Any], partly: Sequence[str]) -> None:
     if not options["json"]:
+        table.print_headline(out)
         table.print_conversations(out, partly, with_files=bool(options["recent"]))
         table.print_summary(out)
     elif options["group_by"]:
@@ -226,11 +232,16 @@ def judge_all(
     source = judge_study if is_study(options["paths"]) else judge_logs
     with open_results(options["out"], trace=options["trace"]) as write:
         judged, words, how = source(detector, options, unread)
-        table = VerdictTable(options["group_by"], words)
+        layout = {"every": options["every"], "sort": options["sort"]}
+        table = VerdictTable(options["group_by"], words, locked=shows_locked(options), **layout)
         for detection, group, prompt in judged:
             hide = detection.trace is not None and not options["trace"]
             shown = replace(detection, trace=None) if hide else detection
-            table.add(shown, nearest_similarities(detection), group, prompt)
+            parts = group if isinstance(group, list) else []
+            whole = None if isinstance(group, list) else group
+            table.add(shown, nearest_similarities(detection), whole, prompt)
+            for name, part in parts:
+                table.add_to_group(name, part)
             write(shown)
             junit.add(shown)
             if options["json"]:
@@ -240,6 +251,11 @@ def judge_all(
         elif options["logs"] is None:
             raise InputError(f"no finished conversation in {options['paths'][0]}")
     return table, words, how
+
+
+def shows_locked(options: dict[str, Any]) -> bool:
+    """Whether the table shows the turns of the locked rule: if asked, and for a study."""
+    return options["full"] or options["which"] == "locked" or is_study(options["paths"])
 
 
 @contextmanager
@@ -260,9 +276,10 @@ def open_results(out: str | None, *, trace: bool) -> Iterator[Callable[[Detectio
         yield write_detection
 
 
-# Verdicts with their groups and prompts, the wording for them, and a function that describes, once
-# all are read, how they were computed.
-Judging = tuple[Iterator[tuple[Detection, str | None, str | None]], ResultWords, Callable[[], str]]
+# Verdicts with their group, or with their parts by tool or day, and prompts; the wording for them,
+# and a function that describes, once all are read, how they were computed.
+Group = str | list[tuple[str, Detection]] | None
+Judging = tuple[Iterator[tuple[Detection, Group, str | None]], ResultWords, Callable[[], str]]
 
 
 def judge_logs(detector: LockedRule, options: dict[str, Any], unread: list[LogError]) -> Judging:
@@ -278,13 +295,19 @@ def judge_logs(detector: LockedRule, options: dict[str, Any], unread: list[LogEr
         open_encoder,
         speaker=options["speaker"],
         # A wide table shows similarities.
-        trace=options["trace"] or (not options["json"] and out.width > MIN_WIDTH),
+        trace=options["trace"]
+        or (shows_locked(options) and not options["json"] and out.width > MIN_WIDTH),
+        prices=options["price"],
     )
 
-    def each() -> Iterator[tuple[Detection, str | None, str | None]]:
+    def each() -> Iterator[tuple[Detection, Group, str | None]]:
         field, judged = options["group_by"], judge.judge(read_logs(options, unread))
         for trajectory, detection in with_progress(judged, "conversations"):
-            group = group_name(trajectory, detection.positions, field) if field else None
+            group: Group = None
+            if field in BY_MESSAGE and field not in trajectory.metadata:
+                group = list(split_costs(trajectory, detection, field, judge.prices))
+            elif field:
+                group = group_name(trajectory, detection.positions, field)
             yield detection, group, None
 
     return each(), FACT, lambda: describe_judge(judge)
@@ -300,6 +323,7 @@ def judge_study(detector: LockedRule, options: dict[str, Any], _: list[LogError]
 
     given = [name for name in ("format", "speaker", "no_vectors") if options[name]]
     given += ["detector"] if options["which"] != "both" else []
+    given += ["price"] if options["price"] else []
     changed = [name.replace("_", "-") for name in (*detector.changed, *given)]
     if changed:
         raise InputError(
@@ -309,7 +333,7 @@ def judge_study(detector: LockedRule, options: dict[str, Any], _: list[LogError]
     study = Study(options["paths"][0], ask_consent(options["allow_code"]))
     judged = pipeline.detect(study)
 
-    def verdicts() -> Iterator[tuple[Detection, str | None, str | None]]:
+    def verdicts() -> Iterator[tuple[Detection, Group, str | None]]:
         field = options["group_by"]
         for detection in load_detections(study):
             group = str(detection.metadata.get(field, NO_FIELD.format(field))) if field else None

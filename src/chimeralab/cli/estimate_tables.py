@@ -8,10 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from chimeralab.cli.terminal import new_table, out, sanitize, say
-from chimeralab.core.numbers import NONE, between, number, p_value, percent
+from chimeralab.core.numbers import NONE, between, number, p_value, percent, plural
 from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.report.page import render_sentence
-from chimeralab.report.table import UNITS
+from chimeralab.report.table import SHARE, SIGNIFICANT, UNITS, clip_interval
 from chimeralab.report.table import Table as ReportTable
 from chimeralab.selfplay.analysis import Analysis
 from chimeralab.selfplay.outcomes import MEASURES, Measure, measure_name
@@ -34,27 +34,30 @@ FAMILIES = {
 }
 
 
-def print_analysis(analysis: Analysis, words: ResultWords) -> None:
-    """Print the tables of the report, what they say, and what to know before quoting them."""
+def print_analysis(analysis: Analysis, words: ResultWords, *, full: bool) -> None:
+    """Print what the tables of the report say, then the tables; the less important with `full`."""
     analysis = analysis.reorder(analysis.rank_stability.order)
+    print_lines([*tables.interpret(analysis, words), ""])
     print_report_table(f"Share of {words.turns}", tables.shares(analysis))
     if unseen := tables.unseen_cycles(analysis):
         print_report_table("Cycles that the declared rule can't count", unseen)
-    print_report_table(f"First {words.event}", tables.first_collapses(analysis, words))
+    if full:
+        print_report_table(f"First {words.event}", tables.first_collapses(analysis, words))
     declared = (each.estimand.measure for each in analysis.answers if each.comparisons)
     more = [name for name in dict.fromkeys(declared) if name not in MEASURES]
     for measure in (*COMPARED, *more) if analysis.contrasts else ():
         title = f"Difference in the {measure_name(measure, words)}"
         print_comparisons(title, analysis.rows(measure), analysis.settings.level)
-    print_report_table(f"After the first {words.event}", tables.after_onset(analysis, words))
-    print_lines([*tables.interpret(analysis, words), ""])
+    if full:
+        print_report_table(f"After the first {words.event}", tables.after_onset(analysis, words))
     left = [
         f"left out of {part.condition}: {part.runs}, {part.reason}" for part in analysis.left_out
     ]
     notes = ("about_shares", "about_episodes")
     about = [render_sentence(SENTENCES, name, words=words) for name in notes]
     about += [render_sentence(SENTENCES, "about_unseen")] if unseen else []
-    print_lines((*left, *analysis.notes, *about, _about_tests()), style="dim")
+    rest = (*about, _about_tests()) if full else ("--full has more tables and notes.",)
+    print_lines((*left, *analysis.notes, *rest), style="dim")
 
 
 def _about_tests() -> str:
@@ -165,24 +168,16 @@ def print_lines(lines: Iterable[str], style: str = "") -> None:
         out.print(Text(sanitize(line)), style=style, soft_wrap=True)
 
 
-def print_trial(result: "TrialAnalysis") -> None:
-    """Print the checks of each subject, then its measures by arm and the effects."""
+def print_trial(result: "TrialAnalysis", *, full: bool) -> None:
+    """Print what was found, then each subject's checks and measures by arm; `full`, all effects."""
+    for line in _list_verdicts(result):
+        out.print(line, style="bold", soft_wrap=True, markup=False)
     for subject in result.subjects:
-        out.print(f"\n[bold]{sanitize(subject.subject)}[/bold]", highlight=False)
-        if subject.informative:
-            out.print(f"informative: {sanitize(subject.checks[0].message)}")
-        if subject.reasons:
-            what = "these arms are left out" if subject.informative else "no effects are shown"
-            out.print(f"not informative, so {what}:", style="bold")
-        for reason in subject.short_reasons:
-            out.print(f"  {sanitize(reason)}", soft_wrap=True)
-        if not subject.informative:
-            continue  # its numbers would mislead
-        _print_arms(subject)
-        for family, title in FAMILIES.items():
-            heading = title.format(reference=sanitize(short(subject.reference)))
-            _print_effects(heading, getattr(subject, family))
-    if any(subject.effects for subject in result.subjects):
+        _print_subject(subject, full=full)
+    has_effects = any(subject.effects for subject in result.subjects)
+    if has_effects and not full:
+        out.print("--full has the effects, --json every measure.", style="dim")
+    elif has_effects:
         out.print(
             "Primary effects are those that \\[outcomes] declares or, by default, those on the "
             "targets of the stressors; all others are exploratory. Holm p is corrected over all "
@@ -195,6 +190,44 @@ def print_trial(result: "TrialAnalysis") -> None:
     begun = result.sessions + sum(each.sessions for each in result.left_out)
     if begun < result.planned:
         say(f"{result.planned - begun:,} of {result.planned:,} planned sessions have not started")
+
+
+def _print_subject(subject: "SubjectResult", *, full: bool) -> None:
+    out.print(f"\n[bold]{sanitize(subject.subject)}[/bold]", highlight=False)
+    if subject.informative:
+        out.print(f"informative: {sanitize(subject.checks[0].message)}")
+    if subject.reasons:
+        what = "these arms are left out" if subject.informative else "no effects are shown"
+        out.print(f"not informative, so {what}:", style="bold")
+    for reason in subject.short_reasons:
+        out.print(f"  {sanitize(reason)}", soft_wrap=True)
+    if not subject.informative:
+        return  # its numbers would mislead
+    _print_arms(subject)
+    for family, title in FAMILIES.items() if full else ():
+        heading = title.format(reference=sanitize(short(subject.reference)))
+        _print_effects(heading, getattr(subject, family))
+
+
+def _list_verdicts(result: "TrialAnalysis") -> Iterable[str]:
+    """For each subject, which primary effects are clear of chance."""
+    from chimeralab.trial.measures import find_measure  # noqa: PLC0415
+
+    for subject in result.subjects:
+        name = sanitize(subject.subject)
+        primary = [each for each in subject.effects if each.role == "primary"]
+        if not subject.informative or not primary:
+            why = "not informative" if not subject.informative else "no primary effect"
+            yield f"{name}: {why}."
+            continue
+        found = [each for each in primary if each.p_holm is not None and each.p_holm < SIGNIFICANT]
+        named = "; ".join(
+            f"{_foldable(each.short_name)}: {find_measure(each.measure).short}"
+            f" {number(each.estimate, 3, sign=True)}"
+            for each in found
+        )
+        count = f"{len(found)} of {plural(len(primary), 'primary effect')}"
+        yield f"{name}: {count} found (Holm p < 0.05){': ' if named else ''}{named}."
 
 
 def print_trial_comparison(found: Mapping[str, Any]) -> None:
@@ -254,7 +287,10 @@ def _print_effects(title: str, effects: tuple[Effect, ...]) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     for effect in known:
         estimate = number(effect.estimate, 3, sign=True)
-        bounds = between(effect.interval, 3, sign=True) if effect.interval else ""
+        interval = effect.interval
+        if find_measure(effect.measure).unit != "index":
+            interval = clip_interval(interval, SHARE, effect.weights)
+        bounds = between(interval, 3, sign=True) if interval else ""
         ps = (p_value(effect.p), p_value(effect.p_holm))
         mark = " (primary)" if effect.role == "primary" else ""
         name = _foldable(effect.short_name) + mark

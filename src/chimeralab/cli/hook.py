@@ -14,6 +14,7 @@ import click
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import parse_json, read_text, write_text
+from chimeralab.integrations import command_hooks
 from chimeralab.integrations.claude_code import main, tool_settings
 
 SUBCOMMAND = "hook claude-code"
@@ -88,6 +89,46 @@ def claude_code(install: bool, uninstall: bool, settings: Path, **rules: Any) ->
     write_text(settings, json.dumps(after, indent=2, ensure_ascii=False) + "\n")
     done = "hook installed; restart Claude Code to use it" if install else "hook removed"
     print(f"{settings}: {done}")
+
+
+def _print_settings(host: str, options: list[str]) -> None:
+    """Print what to put into the settings of a program."""
+    if host == "opencode":
+        print(read_text(Path(command_hooks.__file__).with_name("opencode_plugin.js")), end="")
+        return
+    program = ["chimera"] if shutil.which("chimera") else [sys.executable, "-m", "chimeralab"]
+    run = {"type": "command", "command": shlex.join([*program, "hook", host, *options])}
+    events = command_hooks.DIALECTS[host].events
+    print(json.dumps({"hooks": {event: [{"hooks": [run]}] for event in events}}, indent=2))
+
+
+def _add_command(host: str, program: str, place: str) -> None:
+    @hook.command(host, help=f"Answer a hook event of {program}; --print shows what sets it up.")
+    @click.option("--print", "shows", is_flag=True, help=f"Print what belongs into {place}.")
+    @click.option("--ignore", metavar="TOOL", multiple=True, help="Ignore calls of this tool.")
+    @click.option("--repeats", metavar="TOOL=N", multiple=True, help="Identical calls of a loop.")
+    @click.option("--on-stop", type=click.Choice(["end", "refuse"]), default="end")
+    def answer(
+        shows: bool, ignore: tuple[str, ...], repeats: tuple[str, ...], on_stop: str
+    ) -> None:
+        tool_settings(ignore, repeats)
+        options = [each for name in ignore for each in ("--ignore", name)]
+        options += [each for rule in repeats for each in ("--repeats", rule)]
+        options += ["--on-stop", on_stop] if on_stop != "end" else []
+        if shows:
+            _print_settings(host, options)
+        elif sys.stdin.isatty():
+            raise InputError(
+                f"{program} runs this command, with an event on standard input; to set it up, put"
+                f" what `chimera hook {host} --print` prints into {place}"
+            )
+        else:
+            sys.exit(command_hooks.main(host, options))
+
+
+_add_command("codex", "Codex", ".codex/hooks.json")
+_add_command("gemini-cli", "Gemini CLI", ".gemini/settings.json")
+_add_command("opencode", "opencode", ".opencode/plugins/chimera.js")
 
 
 def with_hook(settings: dict[str, Any], command: str | None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from chimeralab.core.extras import require_extra
 from chimeralab.core.numbers import plural
 from chimeralab.core.parts import CodeFile, Consent, SentKey
 from chimeralab.core.records import Trajectory
+from chimeralab.detection.cost import parse_prices
 from chimeralab.detection.locked import LOCKED, READINGS, LockedRule
 from chimeralab.detection.loops import LOOPS, DetectorPair
 from chimeralab.readers.logs import (
@@ -178,11 +179,20 @@ STUDY_ARGUMENT: Decorator = click.argument("path", metavar="STUDY", type=click.P
 JSON_OPTION: Decorator = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object."
 )
+FULL_OPTION: Decorator = click.option(
+    "--full", is_flag=True, help="Print all tables and notes below the verdict."
+)
 CODE_OPTION: Decorator = click.option(
     "--allow-code",
     is_flag=True,
     default=None,
     help="Run the code and send the API keys that a study's plan names, without asking.",
+)
+PRICE_OPTION = click.option(
+    "--price",
+    metavar="in=…,out=…",
+    callback=lambda _context, _option, text: text and parse_prices(text),
+    help="What a million tokens cost that are read and written, for logs without prices.",
 )
 LOG_OPTIONS: tuple[Decorator, ...] = (
     # Patterns and - are paths too; the type makes shells complete file names.

@@ -19,6 +19,7 @@ from chimeralab.cli.options import (
     DETECTOR_OPTIONS,
     JSON_OPTION,
     LOG_OPTIONS,
+    PRICE_OPTION,
     STUDY_ARGUMENT,
     WHICH_OPTIONS,
     choose_judges,
@@ -35,6 +36,7 @@ from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.core.schema import json_text
+from chimeralab.detection.cost import Prices
 from chimeralab.detection.loops import DetectorPair, resolve_loops
 
 MAX_SUGGESTIONS = 5
@@ -289,7 +291,8 @@ def report(path: Path, open_it: bool, as_json: bool) -> None:
 @click.option("--allow-run", is_flag=True, help="Let the page start and pause runs of a study.")
 @click.option("--tls-cert", "certificate", type=FILE, help="Encrypt with this certificate (PEM).")
 @click.option("--tls-key", "key", type=FILE, help="The key, if it is not in the certificate file.")
-def view(no_open: bool, paths: tuple[str, ...], **options: object) -> None:
+@PRICE_OPTION
+def view(no_open: bool, paths: tuple[str, ...], price: Prices | None, **options: object) -> None:
     """Browse logs and follow studies in the browser.
 
     PATH is a log, a folder of logs, a study, or a folder of studies. Default: the current folder.
@@ -306,7 +309,7 @@ def view(no_open: bool, paths: tuple[str, ...], **options: object) -> None:
     paths = paths or (".",)
     for path in paths:
         check_path(Path(path))
-    settings = ServerOptions(paths, **options)  # type: ignore[arg-type]
+    settings = ServerOptions(paths, prices=price, **options)  # type: ignore[arg-type]
     check_certificate(settings)
     with contextlib.closing(Server(settings)) as server:
         click.echo(server.url)

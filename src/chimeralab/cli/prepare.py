@@ -8,7 +8,13 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from chimeralab.cli.options import CODE_OPTION, JSON_OPTION, STUDY_ARGUMENT, ask_consent
+from chimeralab.cli.options import (
+    CODE_OPTION,
+    FULL_OPTION,
+    JSON_OPTION,
+    STUDY_ARGUMENT,
+    ask_consent,
+)
 from chimeralab.cli.terminal import out, sanitize, say
 from chimeralab.core.schema import json_text
 from chimeralab.rating.plan import load_study_rubric
@@ -60,8 +66,9 @@ def new(path: Path, template: str) -> None:
 @STUDY_ARGUMENT
 @click.option("--offline", is_flag=True, help="Don't contact the models.")
 @CODE_OPTION
+@FULL_OPTION
 @JSON_OPTION
-def check(path: Path, offline: bool, allow_code: bool | None, as_json: bool) -> None:
+def check(path: Path, offline: bool, allow_code: bool | None, full: bool, as_json: bool) -> None:
     """Validate a plan, count its calls and tokens, and estimate time and cost.
 
     Unless --offline is given, every model that is used must also answer one short question, and its
@@ -90,7 +97,7 @@ def check(path: Path, offline: bool, allow_code: bool | None, as_json: bool) -> 
         row |= {"revisions": {name: each._asdict() for name, each in revisions.items()}}
         click.echo(json_text(row, indent=2))
     else:
-        _print_forecast(study, expected, answers, revisions)
+        _print_forecast(study, expected, answers, revisions, full=full)
     if any(each.state == "contradicted" for each in revisions.values()):
         raise click.exceptions.Exit(1)
 
@@ -100,25 +107,29 @@ def _print_forecast(
     expected: Forecast,
     answers: tuple[FirstAnswer, ...],
     revisions: Mapping[str, Revision],
+    *,
+    full: bool,
 ) -> None:
+    """Print whether the plan is valid and what it takes; with `full`, each model's share of it."""
     state = "locked" if study.lock else "not locked: a run would be exploratory"
     click.echo(f"{sanitize(study.plan.study.name)}: the plan is valid ({state})")
+    hours = "unknown" if expected.hours is None else f"at most about {expected.hours:.1f} h"
+    click.echo(
+        f"{expected.conversations:,} conversations, {expected.calls:,} calls "
+        f"(without retries), cost at most {_amount(expected.cost)}, time {hours}"
+    )
     table = Table("model", "calls", "prompt tokens ≤", "reply tokens ≤", "cost ≤")
     for load in expected.loads:
         counts = (load.calls, load.prompt_tokens, load.completion_tokens)
         table.add_row(load.model, *(f"{n:,}" for n in counts), _amount(load.cost))
-    out.print(table)
+    if full:
+        out.print(table)
     for answer in answers:
         click.echo(sanitize(describe_answer(answer)))
     for name, memory in study.plan.kind.describe_agents(study.plan).items():
         click.echo(f"{name} {memory}")
     for revision in filter(None, (each.sentence for each in revisions.values())):
         click.echo(sanitize(revision))
-    hours = "unknown" if expected.hours is None else f"at most about {expected.hours:.1f} h"
-    click.echo(
-        f"{expected.conversations:,} conversations, {expected.calls:,} calls "
-        f"(without retries), cost at most {_amount(expected.cost)}, time {hours}"
-    )
     for power in expected.gate:
         click.echo(gate_in_words(power))
     for found in expected.detectable:

@@ -402,8 +402,9 @@ def invite(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
     if not options["as_json"]:
         click.echo(link)
     say(
-        f"start `chimera view {study.path}` and send them this link, which is shown once. If you "
-        "start it with --host or --port, adjust the address."
+        f"start `chimera view {study.path}` and send them this link, which is shown once. Other "
+        "machines can't open it: for people elsewhere, start it with --host (and --tls-cert) and "
+        "adjust the address, or use an SSH tunnel."
     )
     return {"rater": invitation.rater, "task": task, "sheets": sheets, "link": link}
 
@@ -463,6 +464,7 @@ def attack(study: "Study", options: dict[str, Any]) -> dict[str, Any]:
     help="In proportion to conditions, or balanced on the verdict. [default: condition]",
 )
 @click.option("--seed", type=int, help="Seed of the set. [default: 0]")
+@CODE_OPTION
 @JSON_OPTION
 def calibrate(path: Path, raters: tuple[str, ...], **options: Any) -> None:
     """Compare raters on a practice set, and lock the rubric if they agree.
@@ -489,7 +491,7 @@ def calibrate(path: Path, raters: tuple[str, ...], **options: Any) -> None:
         raise InputError("a practice set is drawn for its raters: name them with --rater")
     size = options["size"] or SIZE
     bar = Gate(raters, sample=size, rule="point", **asked) if raters else None
-    study = Study(path)
+    study = Study(path, ask_consent(options["allow_code"]))
     found = calibrate(study, bar)
     if options["as_json"]:
         click.echo(json_text(found))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 from rich.console import Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
@@ -289,7 +290,8 @@ def show_live(progress: RunProgress) -> Iterator[Subscriber]:
         )
         failure = [f"last failure: {progress.last_failure}"] if progress.last_failure else []
         arms = [progress.trials.table(err.width)] if progress.trials else []
-        return Group(bar, str(progress), *arms, *failure)
+        # A bar ends without a line break: what follows it would be cropped.
+        return Group(Padding(bar), str(progress), *arms, *failure)
 
     with Live(get_renderable=render, console=err, refresh_per_second=4):
         try:

@@ -1,20 +1,17 @@
-"""The output of `chimera detect`: tables, a summary, checks for CI and a JUnit file."""
+"""The output of `chimera detect`: the verdict, a line per conversation, groups."""
 
 import heapq
 import math
-import xml.etree.ElementTree as ET
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence, Set
-from datetime import UTC, datetime
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 from itertools import count
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from chimeralab.cli.checks import COLLAPSE, LOOP
 from chimeralab.cli.options import check_group_field
 from chimeralab.cli.terminal import (
     format_spans,
@@ -25,34 +22,54 @@ from chimeralab.cli.terminal import (
     sparkline,
     speaker_label,
 )
-from chimeralab.core.errors import InputError
-from chimeralab.core.files import atomic_file
 from chimeralab.core.numbers import percent as percent_of
-from chimeralab.core.numbers import plural
-from chimeralab.core.records import Detection, Loop
+from chimeralab.core.numbers import plural, short_count, short_time
+from chimeralab.core.records import Cost, Detection, Loop
 from chimeralab.core.result_words import ResultWords
-from chimeralab.core.text import neutralize
-from chimeralab.detection.loops import DetectorPair
-from chimeralab.detection.verdict import CAVEATS, findings
+from chimeralab.detection.cost import BY_MESSAGE, LoopTotals
+from chimeralab.detection.verdict import CAVEATS, list_verdicts, name_kind
 from chimeralab.stats.clusters import Proportion, cluster_mean, share
 from chimeralab.stats.intervals import Interval
 from chimeralab.stats.resample import SampleDesign
 
 MAX_ROWS = 40
-# In a terminal, rows fill a screen, but for the lines of the summary and of notes.
-MIN_LINES, OTHER_LINES = 5, 19
+# In a terminal, rows fill a screen, but for the lines of the headline and of notes: the least lines
+# and the others, of the locked table and of loops.
+SCREEN = {True: (5, 19), False: (2, 22)}
 MIN_WIDTH = 80
-LOOP, COLLAPSE, NOTHING_JUDGED = "loop", "collapse", "nothing-judged"
-Row = tuple[bool, float, int, list[float], Detection]
-NOT_XML = {0xFFFE: "\ufffd", 0xFFFF: "\ufffd"}
+LABEL_WIDTH = 20
+LOOP_COLUMNS = ("messages", "loop", "since–to", "cost")
+Row = tuple[tuple[float, ...], int, list[float], Detection]
+SORTS: dict[str, Callable[[Detection], tuple[float, ...]]] = {
+    "cost": lambda found: (found.loop_cost.tokens if found.loop_cost else 0,),
+    "share": lambda found: ((found.looping_messages or 0) / (found.messages or 1),),
+    "messages": lambda found: (found.messages or 0,),
+    "onset": lambda found: (-min((each.began for each in found.loops), default=0),),
+    "log": lambda found: (),
+}
+"""What --sort can put first; conversations that loop come first in all but the last."""
 
 
 class VerdictTable:
-    """Collect any number of verdicts, and keep the worst for display."""
+    """Collect any number of verdicts, and keep the worst for display.
 
-    def __init__(self, group_by: str | None, words: ResultWords) -> None:
+    `locked` shows the turns of the locked rule; else there is a line for each loop.
+    """
+
+    def __init__(
+        self,
+        group_by: str | None,
+        words: ResultWords,
+        *,
+        locked: bool = True,
+        every: bool = False,
+        sort: str | None = None,
+    ) -> None:
         self.all = VerdictCounts()
         self._group_by, self._words = group_by, words
+        self._locked, self._every = locked, every
+        self._sort = sort or ("log" if locked else "cost")
+        self._limit: float = math.inf if every else MAX_ROWS
         self._fields: set[str] = set()
         self._order = count()
         self._clustered = False
@@ -72,31 +89,77 @@ class VerdictTable:
         self._fields |= detection.metadata.keys()
         self._ids[detection.id] += 1
         if group is not None:
-            self._groups[group].add(detection, prompt)
+            self.add_to_group(group, detection, prompt)
         for caveat in detection.warnings:
             self._caveat_turns[caveat.code] += caveat.count
             self._caveat_talks[caveat.code] += 1
-        rank = bool(detection.looping), detection.collapse_rate or 0.0, -next(self._order)
-        keep = heapq.heappush if len(self._rows) < MAX_ROWS else heapq.heappushpop
-        keep(self._rows, (*rank, nearest, detection))
+        number = -next(self._order)
+        if not (self._locked or self._every or detection.looping):
+            return
+        rate = detection.collapse_rate or 0.0
+        rank: tuple[float, ...] = bool(detection.looping), rate
+        if not self._locked:
+            rank = bool(detection.looping), *SORTS[self._sort](detection), rate
+        keep = heapq.heappush if len(self._rows) < self._limit else heapq.heappushpop
+        keep(self._rows, (rank, number, nearest, detection))
+
+    def add_to_group(self, group: str, detection: Detection, prompt: str | None = None) -> None:
+        """Count a verdict, or a part of one, in a group."""
+        self._groups[group].add(detection, prompt)
 
     def check_group_field(self) -> None:
         if self._group_by:
             check_group_field(self._group_by, self._groups, self._fields)
 
+    def print_headline(self, console: Console) -> None:
+        """Print the verdict: what loops, since when, and what that cost."""
+        if sentence := self.all.sentence(self._words, locked=self._locked):
+            console.print(sentence, soft_wrap=True, style="bold")
+        if not self._locked and (costs := self.all.costs.costs()):
+            console.print(costs, soft_wrap=True)
+        console.print()
+
     def print_conversations(
         self, console: Console, partly: Sequence[str] = (), *, with_files: bool = False
     ) -> None:
-        """Print one row per conversation, in the order of the logs; `partly` read ones are marked.
+        """Print one row per conversation, `partly` read ones with a mark.
 
         Ids are shortened from the left, and `show --id` takes them like that.
         """
         spare = max(0, console.width - MIN_WIDTH)
-        collapse, loops = self.all.asked_for_collapse, self.all.loops.total > 0
-        width = 20 + spare // 3
-        table = new_table("conversation", max_width=width)
+        cells = {} if self._locked else {row[1]: _loop_cells(row[-1], spare) for row in self._rows}
+        columns = zip(map(Text, LOOP_COLUMNS), *cells.values(), strict=True)
+        taken = sum(2 + max(len(cell.plain) for cell in column) for column in columns)
+        width = LABEL_WIDTH + spare // 3 if self._locked else max(LABEL_WIDTH, spare + 78 - taken)
         labels = self._label_rows(width, partly, with_files=with_files)
         rows = self._choose_rows(console, labels)
+        if rows and self._locked:
+            console.print(self._draw_locked(rows, labels, width, spare))
+        elif rows:
+            table = new_table("conversation", *LOOP_COLUMNS, max_width=width)
+            table.columns[2].justify = table.columns[3].justify = "left"
+            for row in rows:
+                table.add_row(labels[row[1]], *cells[row[1]])
+            console.print(table)
+        listed = self.all.conversations if self._locked or self._every else self.all.loops.hits
+        if listed > len(rows):
+            console.print(
+                f"… and {listed - len(rows):,} more. Shown are the {len(rows)} with "
+                + (f"loops or with the most {self._words.turns}" if self._locked else "the worst")
+                + "; use --json or --out to get all.",
+                style="dim",
+            )
+        rest = self.all.conversations - listed
+        if rest and self.all.loops.total:
+            note = f"{plural(rest, 'conversation')} without a loop: see --all."
+            console.print(note, style="dim")
+
+    def _draw_locked(
+        self, rows: Sequence[Row], labels: Mapping[int, Text], width: int, spare: int
+    ) -> Table:
+        """The turns that the locked rule judged, and the first loop."""
+        collapse, loops = self.all.asked_for_collapse, self.all.loops.total > 0
+        table = new_table("conversation", max_width=width)
         table.add_column("judged", no_wrap=True)
         table.add_column("turns" if collapse else "steps", justify="right", no_wrap=True)
         if collapse:
@@ -106,7 +169,7 @@ class VerdictTable:
             table.add_column("similarity", no_wrap=True)
         if loops:
             table.add_column("loop", no_wrap=True)
-        for _, _, number, nearest, detection in rows:
+        for _, number, nearest, detection in rows:
             cells: list[str | Text] = [labels[number]]
             if collapse:
                 spans = Text(format_spans(detection.episodes, limit=2), style="bold red")
@@ -123,15 +186,11 @@ class VerdictTable:
                 collapsed = set(detection.collapsed)
                 marked = [turn in collapsed for turn in range(1, detection.turns + 1)]
                 cells.append(sparkline(nearest, marked, min(40, 6 + spare // 2)))
-            table.add_row(*cells, *([_loop_cell(detection.loops)] if loops else []))
-        console.print(table)
-        hidden = self.all.conversations - len(rows)
-        if hidden:
-            console.print(
-                f"… and {hidden:,} more. Shown are the {len(rows)} with loops or with the most "
-                f"{self._words.turns}; use --json or --out to get all.",
-                style="dim",
-            )
+            if loops:
+                style = "bold red" if detection.looping else "dim"
+                cells.append(Text(" ".join(describe_first(detection.loops)).strip(), style=style))
+            table.add_row(*cells)
+        return table
 
     def _label_rows(
         self, width: int, partly: Sequence[str], *, with_files: bool
@@ -140,27 +199,33 @@ class VerdictTable:
         detections = [row[-1] for row in self._rows]
         repeated = {each.id for each in detections if with_files or self._ids[each.id] > 1}
         files, labels = name_files(detections, width, repeated), dict[int, Text]()
-        for _, _, number, _, detection in self._rows:
+        for _, number, _, detection in self._rows:
+            lines = files.get(detection.source or "", [])
             label = labels[number] = Text(keep_end(sanitize(detection.id), width))
-            if detection.source in files:
-                label.append("\n" + "\n".join(files[detection.source]), style="dim")
+            if lines and not self._locked:  # a line for each conversation: its file or its id
+                label = labels[number] = Text("\n".join(lines))
+            elif lines:
+                label.append("\n" + "\n".join(lines), style="dim")
             if (detection.source or "").startswith(tuple(f"{file}:" for file in partly)):
                 label.append("\npartly read", style="bold red")
         return labels
 
     def _choose_rows(self, console: Console, labels: Mapping[int, Text]) -> list[Row]:
-        """Choose the worst rows that fit on a screen, in the order of the logs."""
-        room, chosen = max(MIN_LINES, console.height - OTHER_LINES), list[Row]()
-        for row in sorted(self._rows, key=lambda row: row[:3], reverse=True):
-            room -= len(labels[row[2]].plain.splitlines())
-            if console.is_terminal and room < 0 and chosen:
+        """Choose the worst rows that fit on a screen, in the order asked for."""
+        least, others = SCREEN[self._locked]
+        room, chosen = max(least, console.height - others), list[Row]()
+        for row in sorted(self._rows, key=lambda row: row[:2], reverse=True):
+            room -= len(labels[row[1]].plain.splitlines())
+            if console.is_terminal and room < 0 and chosen and not self._every:
                 break
             chosen.append(row)
-        return sorted(chosen, key=lambda row: -row[2])
+        return sorted(chosen, key=lambda row: -row[1]) if self._sort == "log" else chosen
 
     def print_summary(self, console: Console) -> None:
-        console.print(f"\n{self.all.sentence(self._words)}", soft_wrap=True)
-        for code, caveat in CAVEATS.items():
+        """Print what there is besides the verdict: the locked rule, caveats, groups."""
+        if not self._locked and (line := self.all.describe_locked(self._words)):
+            console.print(f"Locked rule: {line} --full shows its turns.", soft_wrap=True)
+        for code, caveat in CAVEATS.items() if self._locked else ():
             if turns := self._caveat_turns[code]:
                 talks = self._caveat_talks[code]
                 where = plural(talks, "conversation")
@@ -174,13 +239,15 @@ class VerdictTable:
             console.print(note, soft_wrap=True, style="dim")
 
     def _group_table(self, field: str) -> Table:
-        """Tabulate loops and collapse by group, with 95 % intervals."""
-        collapse, loops = self.all.asked_for_collapse, self.all.loops.total > 0
+        """Tabulate loops and their cost, or collapse, by group, with 95 % intervals."""
+        locked = self._locked and self.all.asked_for_collapse and field not in BY_MESSAGE
+        collapse, loops = locked, self.all.loops.total > 0
         shown = [
             *(["loop"] if loops else []),
             *([_collapse_heading(self._words), "share of turns"] if collapse else []),
         ]
-        headings = (column for heading in shown for column in (heading, "95 %"))
+        headings = [column for heading in shown for column in (heading, "95 %")]
+        headings += ["in loops", "of tokens"] if loops and not collapse else []
         table = new_table(sanitize(field), "n", *headings, min_width=len(field))
         for name, group in sorted(self._groups.items()):
             rate = float(np.mean(group.rates)) if group.rates else None
@@ -189,6 +256,8 @@ class VerdictTable:
             if collapse:
                 cells += [percent(collapsed.value), _format_interval(collapsed.interval)]
                 cells += [percent(rate), _format_interval(group.rate_interval)]
+            elif loops:
+                cells += group.costs.cells()
             table.add_row(Text(sanitize(name)), f"{group.conversations:,}", *cells)
         return table
 
@@ -227,6 +296,7 @@ class VerdictCounts:
         self.conversations = 0
         self.loops, self.collapses = Tally(), Tally()
         self.rates: list[float] = []
+        self.costs = LoopTotals()
         self.asked_for_collapse = False
         self._long_enough = 0
 
@@ -234,31 +304,36 @@ class VerdictCounts:
         self.conversations += 1
         self.asked_for_collapse |= detection.detector["name"] is not None
         if detection.looping is not None:
+            self.costs.add(detection)
             self.loops.add(detection.looping, prompt)
             self._long_enough += (detection.steps or 0) > 2  # two steps hardly ever make a loop
         if detection.collapse_rate is not None:
             self.rates.append(detection.collapse_rate)
             self.collapses.add(bool(detection.collapsed), prompt)
 
-    def sentence(self, words: ResultWords) -> str:
-        parts, collapses = [], self.collapses
+    def sentence(self, words: ResultWords, *, locked: bool = True) -> str:
+        """The verdict in a sentence; with `locked`, also that of the locked rule."""
+        parts = []
         if self._long_enough or self.loops.hits:
-            total = plural(self.conversations, "conversation")
-            verb = "loops" if 1 in (self.loops.hits, self.conversations) else "loop"
-            parts.append(f"{self.loops.hits:,} of {total} {verb}.")
-        if collapses.total:
-            found = collapses.share
-            bounds = f"; 95 % interval {_format_interval(found.interval)}" if found.interval else ""
-            did = words.was if found.hits == 1 else words.were
-            parts.append(
-                f"{found.hits:,} of {found.n:,} conversations {did}"
-                f" ({percent(found.value)}{bounds})."
-            )
-            if collapses.total < self.conversations:
-                short = self.conversations - collapses.total
-                parts.append(f"{short:,} too short for a collapse verdict.")
-        elif not parts:
-            parts.append("No conversation is long enough for a verdict.")
+            parts.append(self.costs.headline())
+        if locked and (collapse := self.describe_locked(words)):
+            parts.append(collapse)
+        return " ".join(parts) or "No conversation is long enough for a verdict."
+
+    def describe_locked(self, words: ResultWords) -> str:
+        """What the locked rule found, if it judged any conversation."""
+        collapses = self.collapses
+        if not collapses.total:
+            return ""
+        found = collapses.share
+        bounds = f"; 95 % interval {_format_interval(found.interval)}" if found.interval else ""
+        did = words.was if found.hits == 1 else words.were
+        parts = [
+            f"{found.hits:,} of {found.n:,} conversations {did} ({percent(found.value)}{bounds})."
+        ]
+        if collapses.total < self.conversations:
+            short = self.conversations - collapses.total
+            parts.append(f"{short:,} too short for a collapse verdict.")
         return " ".join(parts)
 
     def failures(self, failing: Set[str], max_share: float) -> Iterator[str]:
@@ -317,17 +392,46 @@ def nearest_similarities(detection: Detection) -> list[float]:
     return [max((s for s in pair if s is not None), default=math.nan) for pair in pairs]
 
 
-def _loop_cell(loops: Sequence[Loop]) -> Text:
-    """Describe the first loop with a verdict, or else the first notice."""
-    verdicts = [loop for loop in loops if loop.level == "verdict"]
-    shown = next(iter(verdicts or loops), None)
-    if shown is None:
-        return Text("")
-    until = "" if shown.ended is None else f" to {shown.ended}"
-    more = f" (+{len(verdicts) - 1})" if len(verdicts) > 1 else ""
-    if verdicts:
-        return Text(f"{shown.kind} from {shown.began}{until}{more}", style="bold red")
-    return Text(f"{shown.kind}? from {shown.began}{until}", style="dim")
+def format_cost(cost: Cost | None, *, whole: bool = True) -> str:
+    """Tokens, then money or else time; in a wide table, both.
+
+    >>> format_cost(Cost(12_345, True, 750.0)), format_cost(Cost(80, False, 9, 0.5), whole=False)
+    ('~12k 12 min', '80 0.50')
+    """
+    if cost is None:
+        return ""
+    parts = ["~" * cost.estimated + short_count(cost.tokens)]
+    parts += [f"{cost.money:,.2f}"] if cost.money is not None else []
+    if cost.seconds is not None and (whole or cost.money is None):
+        parts.append(short_time(cost.seconds))
+    return " ".join(parts)
+
+
+def _loop_cells(detection: Detection, spare: int) -> tuple[Text, ...]:
+    """A conversation's messages, its first loop, and what all of its loops cost."""
+    kind, span = describe_first(detection.loops)
+    cost = format_cost(detection.loop_cost if detection.looping else None, whole=bool(spare))
+    style = "bold red" if detection.looping else "dim"
+    messages = f"{detection.messages or detection.turns:,}".rjust(len(LOOP_COLUMNS[0]))
+    return Text(messages), Text(kind, style=style), Text(span), Text(cost)
+
+
+def describe_first(loops: Sequence[Loop]) -> tuple[str, str]:
+    """The kind and span of the first loop with a verdict, or else of the first notice.
+
+    >>> from chimeralab import detect
+    >>> describe_first(detect(["Once more."] * 6, detector=None).loops)
+    ('same text again', '1–end')
+    """
+    verdicts = list_verdicts(loops)
+    loop = next(iter(verdicts or loops), None)
+    if loop is None:
+        return "", ""
+    unsure = "?" if loop.level == "notice" else ""
+    more = f" +{len(verdicts) - 1}" if len(verdicts) > 1 else ""
+    end = "end" if loop.ended is None else str(loop.ended)
+    kind = name_kind(loop.kind, loop.period, loop.stream)
+    return f"{kind}{unsure}", f"{loop.began}–{end}{more}"
 
 
 def _collapse_heading(words: ResultWords) -> str:
@@ -339,87 +443,3 @@ def _format_interval(interval: Interval | None) -> str:
     if interval is None:
         return "–"
     return f"{100 * interval.low:.0f}–{100 * interval.high:.0f} %"
-
-
-def parse_checks(options: Mapping[str, Any], judges: DetectorPair) -> tuple[set[str], float]:
-    """Parse --fail-on and --max-share; reject checks that could never fail."""
-    failing = {*options["fail_on"], *([COLLAPSE] if options["fail_on_collapse"] else [])}
-    max_share = options["max_share"]
-    if max_share is not None and not failing & {LOOP, COLLAPSE}:
-        failing.add(LOOP if judges.loops else COLLAPSE)
-    if LOOP in failing and judges.loops is None:
-        raise InputError("--fail-on loop needs the loop detector; leave out --detector locked")
-    if COLLAPSE in failing and judges.collapse is None:
-        raise InputError(
-            "--fail-on collapse needs the collapse verdict; leave out --no-vectors and"
-            " --detector loops"
-        )
-    return failing, max_share or 0.0
-
-
-class JUnit:
-    """Write verdicts as JUnit test cases, if there is a path.
-
-    A loop or a collapse is a failure; if --fail-on names only one of the two, only that one is.
-    """
-
-    def __init__(self, path: Path | None, failing: Set[str]) -> None:
-        if path and path.suffix.lower() != ".xml":
-            raise InputError(f"--junit {path}: the file name must end in .xml")
-        if path and not path.parent.is_dir():
-            raise InputError(f"--junit {path}: folder {path.parent} does not exist")
-        self._path = path
-        self._counted = failing & {LOOP, COLLAPSE} or {LOOP, COLLAPSE}
-        self._cases: list[ET.Element] = []
-
-    def add(self, detection: Detection) -> None:
-        if self._path is None:
-            return
-        place = (detection.source or "chimera").rpartition(":")[0] or detection.source or "chimera"
-        case = ET.Element("testcase", classname=_xml(place), name=_xml(detection.id), time="0")
-        found = {LOOP: bool(detection.looping), COLLAPSE: bool(detection.collapsed)}
-        kinds = [name for name in found if found[name] and name in self._counted]
-        if kinds:
-            lines = list(findings(detection))
-            attributes = {"message": _xml(lines[0]), "type": " and ".join(kinds)}
-            ET.SubElement(case, "failure", attributes).text = _xml("\n".join(lines))
-        elif detection.collapse_rate is None and (detection.steps or 0) <= 2:
-            reason = detection.reason or f"no verdict: {plural(detection.steps or 0, 'step')}"
-            ET.SubElement(case, "skipped", message=_xml(reason))
-        self._cases.append(case)
-
-    def write(self, summary: str) -> None:
-        """Write the file, with the summary as its output."""
-        if self._path is None:
-            return
-        failures, skipped = (
-            str(sum(case.find(tag) is not None for case in self._cases))
-            for tag in ("failure", "skipped")
-        )
-        root = ET.Element("testsuites")
-        suite = ET.SubElement(
-            root,
-            "testsuite",
-            id="0",
-            package="chimera",
-            name="detect",
-            tests=str(len(self._cases)),
-            failures=failures,
-            errors="0",
-            time="0",
-            skipped=skipped,
-            timestamp=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S"),
-            hostname="localhost",
-        )
-        ET.SubElement(suite, "properties")
-        suite.extend(self._cases)
-        ET.SubElement(suite, "system-out").text = _xml(summary)
-        ET.SubElement(suite, "system-err")
-        ET.indent(root)
-        with atomic_file(self._path) as part:
-            ET.ElementTree(root).write(part, encoding="utf-8", xml_declaration=True)
-
-
-def _xml(text: str) -> str:
-    """Replace the characters that XML doesn't allow."""
-    return neutralize(text).translate(NOT_XML)

@@ -53,6 +53,32 @@ def format_clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def short_count(count: float) -> str:
+    """A large number in three digits or fewer.
+
+    >>> short_count(987), short_count(12_345), short_count(999_960), short_count(4_560_000)
+    ('987', '12k', '1.0M', '4.6M')
+    """
+    for size, unit in ((999_500_000, "G"), (999_500, "M"), (999.5, "k")):
+        if count >= size:
+            scaled = count / (size * 1000 / 999.5)
+            return f"{scaled:.1f}{unit}" if scaled < 9.95 else f"{scaled:.0f}{unit}"
+    return f"{count:.0f}"
+
+
+def short_time(seconds: float) -> str:
+    """A duration in its largest unit.
+
+    >>> short_time(8.4), short_time(750), short_time(5_400), short_time(200_000)
+    ('8 s', '12 min', '1.5 h', '2.3 d')
+    """
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    if seconds < 3_570:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3_600:.1f} h" if seconds < 86_400 else f"{seconds / 86_400:.1f} d"
+
+
 def p_value(p: float | None) -> str:
     """Format a p-value as papers do.
 

@@ -154,16 +154,42 @@ class Caveat(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Cost(Record):
+    """What messages cost; ``seconds`` and ``money`` are None where nothing tells them.
+
+    ``estimated`` is whether any of the tokens are estimated, such as from the length of a text.
+    """
+
+    tokens: int
+    estimated: bool
+    seconds: float | None = None
+    money: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cause(Record):
+    """What happened just before a loop, and the messages that show it."""
+
+    kind: str
+    messages: tuple[int, ...]
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
 class Loop(Record):
     """A stretch of a conversation that repeats.
 
     ``began``, ``noticed``, ``ended`` and ``repeats`` are positions of messages, from 1.
     ``ended`` is None while the loop continues; ``repeats`` are the earlier messages that
     ``noticed`` repeats. Only the level ``verdict`` counts as looping; a ``notice`` is weaker
-    evidence. ``stream`` is ``all``, ``speaker:NAME`` or ``calls``.
+    evidence. ``stream`` is ``all``, ``speaker:NAME`` or ``calls``, or ``run`` for work that other
+    conversations of the same run have done.
 
     ``echoes`` has, for each repeating message, its position and those of the messages it repeats.
-    It is None in a live guard.
+    ``frame`` is the template of a loop of that kind: its fixed parts in order, with None for each
+    slot; ``fillings`` has a row for each message that fits it: its position, then a text for each
+    slot. Both are None where there is no template. ``cost`` is that of the messages from ``began``
+    to ``ended``, and ``cause`` is None if none was found. All of these are None in a live guard.
     """
 
     level: str
@@ -177,6 +203,15 @@ class Loop(Record):
     excerpt: str
     score: float
     echoes: tuple[tuple[int, ...], ...] | None = None
+    frame: tuple[str | None, ...] | None = None
+    fillings: tuple[tuple[int | str, ...], ...] | None = None
+    cost: Cost | None = None
+    cause: Cause | None = None
+
+    @property
+    def rewind_to(self) -> int:
+        """The last message before the loop: what a host keeps that goes back; 0 if none is left."""
+        return self.began - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +238,10 @@ class Detection(Record):
     Turn numbers count the judged turns from 1; ``positions[n - 1]`` is the position of judged turn
     ``n`` in the whole conversation, also from 1. The ``steps`` of the loop detector are all
     messages and tool calls, and its ``loops`` refer to positions; without it, ``looping`` is None.
+
+    ``messages`` counts all messages of the log, and ``looping_messages`` those inside a loop with
+    a verdict. ``cost`` is that of all, ``loop_cost`` that of the looping ones, each counted once,
+    and ``after_notice`` that of the looping ones after the first notice of their loop.
     """
 
     id: str
@@ -229,6 +268,11 @@ class Detection(Record):
     loops: tuple[Loop, ...] = ()
     loop_score: float | None = None
     loop_detector: Mapping[str, Any] | None = None
+    messages: int | None = None
+    looping_messages: int | None = None
+    cost: Cost | None = None
+    loop_cost: Cost | None = None
+    after_notice: Cost | None = None
 
     def to_pandas(self) -> Any:
         """Convert to a pandas DataFrame: one row, or a row per turn with a trace."""

@@ -23,6 +23,14 @@ CONVERSATION_COLUMNS: Columns = {
     "looping": bool,
     "loop_score": float,
     "loops": str,
+    "messages": int,
+    "looping_messages": int,
+    "tokens": int,
+    "loop_tokens": int,
+    "tokens_after_notice": int,
+    "tokens_estimated": bool,
+    "loop_seconds": float,
+    "loop_money": float,
     "episodes": str,
     "warnings": str,
     "reason": str,
@@ -60,10 +68,23 @@ def verdict_rows(detection: "Detection") -> Iterator[Mapping[str, Any]]:
         "loops": "; ".join(
             f"{loop.level} {loop.kind} {loop.began}-{loop.ended or ''}" for loop in detection.loops
         ),
+        **_cost_cells(detection),
         "warnings": "; ".join(f"{w.code}={w.count}" for w in detection.warnings),
         "detector": detection.detector["name"],
         "operating_point": detection.detector["operating_point"],
         "precision": detection.encoder["precision"],
+    }
+
+
+def _cost_cells(detection: "Detection") -> Mapping[str, Any]:
+    whole, looping, late = detection.cost, detection.loop_cost, detection.after_notice
+    return {
+        "tokens": whole and whole.tokens,
+        "tokens_estimated": whole and whole.estimated,
+        "loop_tokens": looping and looping.tokens,
+        "loop_seconds": looping and looping.seconds,
+        "loop_money": looping and looping.money,
+        "tokens_after_notice": late and late.tokens,
     }
 
 

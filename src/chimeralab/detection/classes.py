@@ -6,8 +6,8 @@ are compared without what always changes: times, durations, ids, temporary paths
 """
 
 import re
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -20,6 +20,7 @@ from chimeralab.detection.calls import (
     normalize_arguments,
     read_arguments,
 )
+from chimeralab.detection.identity import Identities
 
 
 class Patience(NamedTuple):
@@ -53,16 +54,12 @@ MAX_READ = 512  # calls that are remembered for re-reading
 MAX_STATES = 8  # of a file or value that are remembered
 ROUND = 8  # calls: re-reading is judged over as many
 MIN_REREAD = 6  # of a round
+ALIKE = 0.7  # of the words of two commands or pieces of code that print nothing
 NEWS = 3  # calls with news after which a search starts over
+MAX_COMMAND = 4_000  # characters
 SHORT_ANSWER = 200  # characters: an answer of more is not that nothing was found
 MIN_ERROR_WORDS = 2  # fewer do not say what went wrong
 
-# Arguments that explain a call or name it, and do not change what it does.
-_COSMETIC = {
-    *("description", "reason", "reasoning", "explanation", "explain", "thought", "thoughts"),
-    *("thinking", "rationale", "justification", "intent", "call_id", "tool_call_id", "request_id"),
-    *("trace_id", "timestamp", "security_risk", "task_progress"),
-}
 _TARGETS = ("file_path", "path", "filepath", "filename", "file", "target_file", "notebook_path",
             "absolute_path", "target", "key", "name", "field", "url", "id")  # fmt: skip
 _OLD = ("old_string", "old_str", "old_text", "old", "search", "from")
@@ -76,12 +73,16 @@ _CHANGES = re.compile(
     re.IGNORECASE,
 )
 _CHANGING_COMMAND = re.compile(
-    r"\bsed -i|>{1,2} ?[\w./~$\"'-]|\btee\b|\bgit (?:apply|checkout|commit|stash|reset|add|merge)"
-    r"|\bapply_patch\b|\b(?:mv|cp|rm|mkdir|touch|chmod|patch)\b|\b(?:pip|npm|apt\S*|cargo|go) "
-    r"(?:install|i|add|get)\b|str_replace|\.write",
+    r"\bsed -i|>{1,2} ?(?!/dev/null)[\w./~$\"'-]|\btee\b|\bapply_patch\b|str_replace|\.write"
+    r"|\bgit (?:apply|checkout|commit|stash|reset|add|merge)"
+    r"|(?<![-\w])(?:mv|cp|rm|mkdir|touch|chmod|patch)\b"
+    r"|\b(?:pip|npm|apt\S*|cargo|go) (?:install|i|add|get)\b",
+)
+_CHANGING_CODE = re.compile(
+    r"\.write|\bopen\(|\b(?:os|shutil|subprocess|requests)\.|\.(?:save|to_)"
 )
 _WAITS = re.compile(
-    r"status|wait|sleep|poll|progress|(?:^|_)logs?(?:$|_)|tail|bash_?output|scroll|health|heartbeat"
+    r"status|wait|sleep|poll|progress|(?:^|_)(?:logs?|tail)(?:$|_)|bash_?output|scroll|health|heartbeat"
     r"|monitor|watch|await|queue|(?:^|_)jobs?(?:$|_)|\bping",
     re.IGNORECASE,
 )
@@ -115,10 +116,28 @@ _INFRASTRUCTURE = re.compile(
     r"|bad gateway|econnre|etimedout|try again later|network is unreachable",
     re.IGNORECASE,
 )
+_NO_FAILURE = re.compile(
+    r"\b(?:no|0|zero|without(?: any)?) (?:[\w-]+ (?:or |and )?){0,3}?"
+    r"(?:errors?|failures?|failed|exceptions?|problems?)\b",
+    re.IGNORECASE,
+)
 # What differs between two accounts of one error: what is quoted, where it is, and numbers.
 _PARTICULARS = re.compile(
     r"\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|`[^`\n]{1,200}`|[\w.~-]*[/\\][\w./\\~-]+|\b\w+\.\w{1,5}\b"
     r"|\b\w*\d\w*\b"
+)
+# How a command is run and how its output is shown, which changes nothing of what it does.
+_REDIRECTION = re.compile(r"(?:\d|&)?>{1,2} ?&?[\w./~$-]+|<\s*/dev/null")
+_PLUMBING = re.compile(
+    r"(?:cd|echo|export|set|source|printf|true|head|tail|cat|tee|less|more|wc|sleep)\b[^\n]*"
+    r"|\S*\$\?\S*"
+)
+_WRAPPED = re.compile(r"^(?:(?:\w+=\S+|exec|time|nohup|sudo|timeout(?: -\S+)* \S+) +)+")
+_SHOWS_OUTPUT = re.compile(r"2>&1|\| *(?:tail|head|cat|tee|wc|less)\b|\$\?|; *(?:cat|tail)\b")
+_EXIT_STATUS = re.compile(
+    r"^\W*\w*(?:\b|_)(?:rc|exit|status|code|returncode|exit_?code|exit_?status)\W*\d+\W*(?:\w+\W*)?$"
+    r"|^\s*</?\w+>\s*$|^\W*$",
+    re.IGNORECASE | re.MULTILINE,
 )
 _TIMES_SEEN = re.compile(r"\b\d+ ?(?:×|x|times?)\b|/tmp/[\w./-]+|\bline \d+\b|:\d+(?::\d+)?\b")
 
@@ -126,7 +145,8 @@ _TIMES_SEEN = re.compile(r"\b\d+ ?(?:×|x|times?)\b|/tmp/[\w./-]+|\bline \d+\b|:
 class ToolStep(NamedTuple):
     """A tool call as later ones are compared with it.
 
-    `result` is without what changes each time; `answer` is as it was given.
+    `result` is without what changes each time; `answer` is as it was given. A command has a `core`,
+    and is `silent` if it was to show its output and there was none.
     """
 
     number: int
@@ -140,6 +160,8 @@ class ToolStep(NamedTuple):
     waits: bool
     asks: bool
     is_new: bool
+    core: str
+    silent: bool
 
 
 class Repetition(NamedTuple):
@@ -155,7 +177,9 @@ class Repetition(NamedTuple):
 class StepLog:
     """The last calls of a conversation, compared by every class."""
 
-    def __init__(self) -> None:
+    def __init__(self, declared: Mapping[str, Iterable[str]] | None = None) -> None:
+        self.identities = Identities(declared)
+        self._described: tuple[Call, ToolStep] | None = None
         self._steps: deque[ToolStep] = deque(maxlen=WINDOW)
         self._read: dict[str, list[Any]] = {}  # identity: result, times, number of the first
         self._round: deque[tuple[str, int, int]] = deque(maxlen=ROUND)
@@ -169,55 +193,69 @@ class StepLog:
         """
         unknown = call.result is None or _CHANGES.search(call.name)
         if call.arguments is None and call.error is None and unknown:
+            self._steps.append(unknown_step(number, call.name))
             return []
-        step, hands_over = self._describe(number, call), bool(_HANDS_OVER.search(call.name))
+        step, hands_on = self.describe(number, call), hands_over(call.name)
         found = [
-            *(
-                self._find_waiting(step)
-                if step.waits
-                else ()
-                if hands_over
-                else self._compare(step)
-            ),
+            *(self._find_waiting(step) if step.waits else () if hands_on else self._compare(step)),
             *self._find_undo(step, call),
             *self._find_rereading(step),
-            *(self._find_handover(step, call) if hands_over else ()),
+            *(self._find_handover(step, call) if hands_on else ()),
         ]
-        if step.is_new and not hands_over:
+        if step.is_new and not hands_on:
             self._handed.clear()
         self._steps.append(step)
+        self._described = None
+        if not (step.changes or step.waits):
+            self.identities.learn(call, step.result, is_query=step.asks)
         return sorted(found, key=lambda each: tuple(PATIENCE).index(each.kind))
 
     def record_news(self) -> None:
         """Record that somebody said something new: what was handed over has been worked on."""
         self._handed.clear()
 
-    def _describe(self, number: int, call: Call) -> ToolStep:
+    def describe(self, number: int, call: Call) -> ToolStep:
+        """A call as later ones are compared with it; that before `add` is kept for it."""
+        if self._described and self._described[0] is call:
+            return self._described[1]
         arguments = read_arguments(call.arguments)
         action, command = action_of(arguments), command_of(arguments)
         tool = name_of_tool(call.name, action or command)
         result, answer = stable(call.result), normalize(call.result)
         nothing = 0 < len(result) <= SHORT_ANSWER and bool(_NOTHING_FOUND.search(result))
-        failed = has_failed(call) and not (nothing and call.error is not True)
+        told = _NO_FAILURE.sub("", (call.result or "")[:MAX_COMMAND])
+        failed = has_failed(Call("", None, told, call.error)) and not (
+            nothing and call.error is not True
+        )
         error = _PARTICULARS.sub("#", result[:HEAD].replace(call.name, "#")) if failed else ""
         broken = failed and bool(_INFRASTRUCTURE.search(result[:HEAD]))
         verb, ran = action or call.name, command and not action
-        changes = bool(_CHANGING_COMMAND.search(command) if ran else _CHANGES.search(verb))
+        is_code = isinstance(arguments, Mapping) and "code" in arguments
+        changing = _CHANGING_CODE if is_code else _CHANGING_COMMAND
+        changes = bool(changing.search(command) if ran else _CHANGES.search(verb))
         waits = bool(_WAITING_COMMAND.search(command) if ran else _WAITS.search(verb)) or broken
         asks = bool(_ASKING_COMMAND.search(command) if ran else _ASKS.search(verb))
         searches = bool(_SEARCHING.search(command if ran else verb))
         if _PLANS.search(call.name) and isinstance(arguments, Mapping):
             result = answer = progress_of(arguments)
             changes, waits, asks, failed = False, False, True, False
-        identity = identify_call(call)
+        identity = self.identities.identify(call)
         known = any(each.identity == identity for each in self._steps)
         seen = not changes and any(each.result == result for each in self._steps)
         is_new = bool(result) and not failed and not known and not seen and not nothing
         asks = asks and (bool(result) or (searches and call.result is not None))
-        return ToolStep(
+        core = core_of(command) if ran else ""
+        core = "" if changing.search(core) else core
+        said = _EXIT_STATUS.sub("", (call.result or "")[:HEAD]).strip()
+        is_new = is_new and bool(said)
+        shows = _SHOWS_OUTPUT.search(command) or ("\n" in command and not changes)
+        silent = bool(core and shows) and not (said or failed or call.result is None)
+        step = ToolStep(
             *(number, tool, identity, result, answer, failed, error),
-            *(changes, waits, asks or nothing, is_new),
+            *(changes, waits, asks or nothing, is_new, core, silent),
         )
+        self._described = call, step
+        return step
 
     def _compare(self, step: ToolStep) -> Iterator[Repetition]:
         yield from self._find_same_call(step)
@@ -231,29 +269,35 @@ class StepLog:
         same, checks = list[int](), list[int]()
         weight, news, changed = 0.0, 0, False
         between = set[str]()
+        edits = Counter(each.identity for each in self._steps if each.changes)
         for earlier in reversed(self._steps):
-            if earlier.identity != step.identity:
+            if not _is_same_call(earlier, step):
                 between.add(earlier.identity)
             elif len(between) > ROUND:  # a set that is read again, which is another class
                 break
             else:
                 between.clear()
-                if (earlier.result, earlier.failed) != (step.result, step.failed):
+                silent = earlier.silent and step.silent
+                if not silent and (earlier.result, earlier.failed) != (step.result, step.failed):
                     break
+                if changed and not (step.failed or silent):
+                    break  # what worked is checked again after an edit
                 if step.failed and (changed or checks):
                     if (checks or [step.number])[-1] - earlier.number > 2 * ROUND:
                         break  # other work was done in between
                     checks.append(earlier.number)
                 else:
-                    fading = 0.5**news if not step.failed else 1.0 if news <= 1 else 0.5
-                    weight += fading
+                    failed = step.failed or silent
+                    weight += 0.5**news if not failed else 1.0 if news <= 1 else 0.5
                     same.append(earlier.number)
                 changed = False
-            changed = changed or (earlier.changes and not earlier.failed)
+                continue
+            again = not step.failed and edits[earlier.identity] > 1
+            changed = changed or (earlier.changes and not (earlier.failed or again))
             news += earlier.is_new
         if same:
-            # An unknown or empty result proves little.
-            weight = weight if step.result else weight / 2
+            # An unknown or empty result proves little, unless output was asked for.
+            weight = weight if step.result or step.silent else weight / 2
             period = step.number - same[0]
             yield Repetition("tool", 1 + weight, same[-1], tuple(same[:2]), period)
         if checks:
@@ -360,6 +404,32 @@ class StepLog:
                 return
 
 
+def hands_over(tool: str) -> bool:
+    """Whether a tool passes work to another agent, by its name."""
+    return bool(_HANDS_OVER.search(tool))
+
+
+def unknown_step(number: int, tool: str) -> ToolStep:
+    """A change of which the log does not have the arguments: work, and unlike any other."""
+    return ToolStep(
+        *(number, tool, f"{tool} {number}?", "", "", False, ""),
+        *(True, False, False, True, "", False),
+    )
+
+
+def _is_same_call(earlier: ToolStep, step: ToolStep) -> bool:
+    """Whether two calls do the same; the output of a command may be shown in another way.
+
+    Where both said nothing, most of the words are enough.
+    """
+    if not step.core or earlier.tool != step.tool:
+        return earlier.identity == step.identity
+    if not (earlier.silent and step.silent):
+        return earlier.core == step.core
+    one, other = set(earlier.core.split()), set(step.core.split())
+    return len(one & other) >= ALIKE * max(len(one), len(other))
+
+
 def name_of_tool(name: str, command: str) -> str:
     """The tool; for a shell with its program, so that `ls` does not stand for `pytest`.
 
@@ -395,6 +465,21 @@ def command_of(arguments: Any) -> str:
     return ""
 
 
+def core_of(command: str) -> str:
+    """What a command does, without how it is run and how its output is shown.
+
+    >>> core_of('cd /src && JDK=17 mvn test > out.txt 2>&1; echo "EXIT=$?"; tail -50 out.txt')
+    'mvn test'
+    >>> core_of("docker run img -c 'cd /w; mvn test' | head"), core_of("cat a.txt | head")
+    ('docker run img -c; mvn test', '')
+    """
+    if "<<" in command:  # a file that is written
+        return ""
+    parts = re.split(r"&&|\|\|?|;|'|\"|\n", _REDIRECTION.sub(" ", command[:MAX_COMMAND]))
+    kept = (_WRAPPED.sub("", " ".join(part.split())) for part in parts)
+    return "; ".join(part for part in kept if part and not _PLUMBING.fullmatch(part))
+
+
 def read_edit(arguments: Any) -> tuple[str, str | None, str] | None:
     """What an edit changes, from what to what; None for arguments that do not say so.
 
@@ -407,19 +492,6 @@ def read_edit(arguments: Any) -> tuple[str, str | None, str] | None:
     new = next((normalize(str(arguments[key])) for key in _NEW if key in arguments), None)
     old = next((normalize(str(arguments[key])) for key in _OLD if key in arguments), None)
     return (target, old, new) if target and new is not None and new != old else None
-
-
-def identify_call(call: Call) -> str:
-    """A call by its name and the arguments that make it what it is.
-
-    >>> identify_call(Call("bash", {"command": "ls", "description": "List the files"}))
-    'bash {"command": "ls"}'
-    """
-    arguments = read_arguments(call.arguments)
-    if isinstance(arguments, Mapping):
-        kept = {key: value for key, value in arguments.items() if key not in _COSMETIC}
-        arguments = kept or arguments
-    return f"{call.name} {normalize_arguments(arguments)}"
 
 
 def progress_of(arguments: Mapping[str, Any]) -> str:

@@ -3,29 +3,45 @@
 import json
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
+from time import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from zlib import crc32
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Call, Loop, Turn
-from chimeralab.detection.calls import (
-    HEAD,
-    CallLog,
-    CallRecord,
-    format_arguments,
-    has_failed,
-    mask_volatile,
-    normalize,
-    normalize_arguments,
+from chimeralab.detection.advice import (
+    ADVICE,
+    CHANGE,
+    MAX_CALLS,
+    WAY_OUT,
+    CallCounts,
+    CountedCall,
+    format_duration,
+    quote,
+    shorten,
 )
+from chimeralab.detection.calls import HEAD, CallLog, CallRecord
+from chimeralab.detection.cause import BEFORE, CAUSES, classify_result
 from chimeralab.detection.classes import ADVISED, PATIENCE, StepLog, ToolStep
 from chimeralab.detection.evidence import TextMemory
+from chimeralab.detection.identity import Identities
 from chimeralab.detection.locked import LOCKED, LockedRule, LockedStream
-from chimeralab.detection.loops import EXCERPT, LOOPS, Cusum, LoopingTurnsStream, Loops, LoopStream
+from chimeralab.detection.loops import (
+    IDENTICAL_CALLS,
+    LOOPS,
+    RUN,
+    Cusum,
+    LoopingTurnsStream,
+    Loops,
+    LoopStream,
+)
+from chimeralab.detection.runs import RunWork
 from chimeralab.detection.seam import Detector, Observation, Signal
+from chimeralab.detection.streams import MessageStreams, StreamCut
 from chimeralab.detection.winding import WindingDown, WindingSettings, WindingSum
 from chimeralab.detection.words import MessageWords, SpokenMessage, is_blank
 from chimeralab.readers.chat import ChatMessage, Result, parse_message
@@ -36,49 +52,13 @@ if TYPE_CHECKING:
 
     from chimeralab.embedding.encoder import Encoder
 
-STATE_VERSION = 5
+STATE_VERSION = 7
+MAX_TROUBLE = 64  # failures and empty results that are kept, for what a loop began with
 NO_SIGNAL = Signal(0)
-QUOTATION = str.maketrans("“”", "''")
 # Repeats after the first nudge until `stop`; fewer once the model has been told.
 UNTOLD, TOLD = 4, 2
-MAX_OUTCOMES, MAX_POSITIONS = 64, 99  # different calls that are counted, and positions of each
 
-Tools = Mapping[str, Literal["ignore"] | Mapping[str, int]]
-
-ADVICE = {
-    "same call": "You have called {what} {times} times with the same outcome since {place}",
-    "same failure": "{what} has failed {times} times in the same way since {place}, with {others}"
-    " different arguments",
-    "same result": "{what} has given the same result {times} times since {place}, for {others}"
-    " different arguments",
-    "tool": "Tool calls with much the same results have come again and again since {place}",
-    "waiting": "You have been waiting since {place}: nothing has changed",
-    "test-fix": "The same check has failed after every edit since {place}",
-    "undo": "One thing has been changed back and forth since {place}",
-    "reread": "What was read before has been read again, starting with {place}",
-    "handover": "The same request has been handed round since {place}",
-    "silence": "Nothing has been said since {place}",
-    "farewell": "Thanks, praise and farewells have been exchanged since {place}",
-    "ending": "Nothing new has been said since {place}",
-    "within-turn": "One thing has been said over and over since {place}: {what}",
-    "paraphrase": "The same has been said in other words since {place}: {what}",
-    "template": "One template has come back again and again since {place}: {what}",
-    "alternating": "Two messages have taken turns since {place}: {what}",
-    "cycle": "The same messages have come round again since {place}: {what}",
-    "verbatim": "The same message has come again and again since {place}: {what}",
-}
-WAY_OUT = {
-    "ending": "End the conversation, or say something new.",
-    "farewell": "End the conversation, or say something new.",
-    "failure": "Other arguments did not help: look at the error from another side.",
-    "no-news": "Stop searching for this, and say what is missing.",
-    "waiting": "Wait once for longer, or do something else meanwhile.",
-    "test-fix": "List what you have tried, and look at the error from another side.",
-    "undo": "Decide between the two, and say why.",
-    "reread": "You have read these before: say what you want to know.",
-    "handover": "Decide who answers, or ask the user.",
-    "silence": "Say something, or end the conversation.",
-}
+Tools = Mapping[str, Literal["ignore"] | Mapping[str, int | Sequence[str]]]
 
 
 class LoopWarning(NamedTuple):
@@ -128,7 +108,7 @@ class Guard:
     ('nudge', 'verbatim', 1)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its settings
         self,
         detector: Detector = LOCKED,
         encoder: "Encoder | None" = None,
@@ -136,27 +116,37 @@ class Guard:
         vectors: bool = True,
         loops: Loops = LOOPS,
         tools: Tools | None = None,
+        max_wait: float | None = None,
     ) -> None:
         needs = detector.needs
         if needs.why_not_live:
             raise InputError(f"{detector.name} can't guard a conversation: {needs.why_not_live}")
         self._detector = detector if vectors or not needs.lags else None
         self._encoder = encoder
-        self._settings, self._tools = loops, _tool_rules(tools or {})
+        self._settings, self._max_wait = loops, _check_wait(max_wait)
+        self._tools, self._identities = _tool_rules(tools or {})
         self._thread: ThreadPoolExecutor | None = None
         # How advice names a message, by its position; a host may know a better name.
         self.place: Callable[[int], str] = "message {}".format
+        # When a message was written, by its position, for messages that do not say it.
+        self.time_of: Callable[[int], float] = lambda position: time()
         # Whether a call was answered by a guard and never made; such a call is not judged.
         self.was_refused: Callable[[Call], bool] = lambda call: False
         self.reset()
 
-    def reset(self) -> None:
-        """Start a new conversation."""
-        self._loops = LoopStream(self._settings, self._tools)
+    def reset(self, before: int = 0) -> None:
+        """Start a new conversation, or one of which the first messages were not seen."""
+        self._loops = LoopStream(self._settings, self._tools, self._identities)
+        self._loops.position = before
+        self._times: deque[tuple[int, float]] = deque(maxlen=MAX_CALLS)
         self._collapse = _Collapse(self._detector, self._encoder) if self._detector else None
+        self._work: tuple[RunWork, str] | None = None
         # Calls without a result so far: id, call, and position of the message.
         self._waiting: list[tuple[str | None, Call, int]] = []
-        self._counts = _CallCounts()
+        self._counts = CallCounts()
+        # What went wrong with the last calls: position, kind and result.
+        self._trouble: deque[tuple[int, str, str]] = deque(maxlen=MAX_TROUBLE)
+        self._streams = MessageStreams()
         # By loop, the repeats when it was first at `nudge`, when the model was told, and up to
         # which it is allowed.
         self._warned: dict[Loop, int] = {}
@@ -170,6 +160,19 @@ class Guard:
         known, or when the conversation goes on without one.
         """
         return self._take(read_message(message))
+
+    def feed(self, delta: str, *, reasoning: bool = False) -> StreamCut | None:
+        """Judge a piece of the next message, or of its reasoning, while it streams.
+
+        The cut is returned once, and again if the text went on to something else in between. The
+        streams end with `update`, which takes the whole message.
+
+        >>> guard = Guard(vectors=False)
+        >>> found = [guard.feed(delta) for delta in ["I see. ", *["Wait. "] * 120]]
+        >>> next(cut.what for cut in found if cut)
+        'You have written “Wait” 100 times in a row'
+        """
+        return self._streams.feed(delta, reasoning=reasoning)
 
     async def update_async(self, message: str | Mapping[str, Any] | Turn) -> GuardSignal:
         """`update` for async code: the work is done in a thread.
@@ -199,6 +202,8 @@ class Guard:
         vector = self._collapse.vector if self._collapse and turn.spoken else None
         self._loops.update(replace(turn, calls=()), acts=bool(turn.calls), vector=vector)
         position = self._loops.position
+        if turn.calls:
+            self._times.append((position, read_time(turn.at) or self.time_of(position)))
         for call in turn.calls:
             if call.result is not None:
                 self._judge_call(call, position)
@@ -206,6 +211,7 @@ class Guard:
         warning = self.warning
         if warning and warning.level != "notice":
             self._warned.setdefault(identify_loop(warning.loop), warning.more)
+        self._streams = MessageStreams(position + 1)
         return GuardSignal(*signal, position, warning)
 
     @property
@@ -216,9 +222,15 @@ class Guard:
             more = self._loops.repeats_since(loop)
             if more > self._allowed.get(identify_loop(loop), -1):
                 words = self._describe(loop)
-                advice = f"{words}. {WAY_OUT.get(loop.kind, 'Change something or ask.')}"
+                kind = "shared work" if loop.stream == RUN else loop.kind
+                advice = f"{words}. {self._explain(loop)}{WAY_OUT.get(kind, CHANGE)}"
                 return LoopWarning(self._level(loop, more), loop, more, words, advice)
         return None
+
+    @property
+    def position(self) -> int:
+        """How many messages there have been."""
+        return self._loops.position
 
     def mark_nudged(self) -> None:
         """Record that the model got the advice: from now on, `stop` comes after fewer repeats."""
@@ -231,10 +243,17 @@ class Guard:
         """Whether the model got the advice about a loop."""
         return identify_loop(loop) in self._nudged
 
-    def forgive(self) -> None:
-        """Record that somebody has stepped in: a loop that goes on is nudged again first."""
+    def forgive(self, steps: int = 0) -> None:
+        """Record that somebody has stepped in: a loop that goes on is nudged again first.
+
+        A loop of which the model was told may go on for a number of repeats before that.
+        """
         for loop in self._loops.going_on:
-            self._allow(loop, 0)
+            self._allow(loop, steps if self.was_nudged(loop) else 0)
+
+    def join_run(self, work: RunWork, name: str) -> None:
+        """Compare the calls from now on with those of other conversations of one run."""
+        self._work = work, name
 
     def allow(self, loop: Loop, steps: int = 20) -> bool:
         """Let a loop go on for a number of repeats; return whether it was going on at all.
@@ -257,13 +276,9 @@ class Guard:
         self._nudged.pop(name, None)
 
     def repeats_call(self, loop: Loop, name: str, arguments: Any) -> bool:
-        """Whether a call was made before in a loop, more than once and with the same outcome."""
-        call = name, normalize_arguments(arguments)
-        return loop.stream == "calls" and any(
-            len(positions) > 1
-            for key, _, positions in self._counts.since(loop.began)
-            if key[:2] == call
-        )
+        """Whether a call is one that a loop repeats."""
+        step, _ = self._loops.describe_call(Call(name, arguments))
+        return loop.stream == "calls" and self._counts.repeats(loop, step)
 
     def state(self) -> dict[str, Any]:
         """The state of the conversation as plain JSON values, for `restore`."""
@@ -273,6 +288,8 @@ class Guard:
             "loops": to_plain(self._loops),
             "waiting": to_plain(self._waiting),
             "counts": to_plain(self._counts),
+            "times": to_plain(self._times),
+            "trouble": to_plain(self._trouble),
             "told": to_plain([self._warned, self._nudged, self._allowed]),
             "collapse": collapse and to_plain((collapse.stream, collapse.texts, collapse.last)),
         }
@@ -288,8 +305,9 @@ class Guard:
             raise InputError("this is not the state of a guard as it was saved; start a new guard")
         if (parts["collapse"] is None) != (self._collapse is None):
             raise InputError("this is not the state of a guard with these settings")
-        loops, counts, told, waiting = (
-            from_plain(parts[key]) for key in ("loops", "counts", "told", "waiting")
+        loops, counts, told, waiting, self._times, self._trouble = (
+            from_plain(parts[key])
+            for key in ("loops", "counts", "told", "waiting", "times", "trouble")
         )
         if self._collapse:
             stream, texts, last = from_plain(parts["collapse"])
@@ -309,15 +327,25 @@ class Guard:
         """Judge a call, unless it is ignored, was refused, or repeats one of the same message."""
         if self._tools.get(call.name, 0) is None or self.was_refused(call):
             return
-        if self._counts.add(call, position):
+        if kind := classify_result(call):
+            self._trouble.append((position, kind, shorten((call.result or "")[: 2 * HEAD])))
+        step, essential = self._loops.describe_call(call)
+        if self._counts.add(call, position, step, essential):
             self._loops.judge_call(call, position)
+        if self._work:
+            work, name = self._work
+            self._loops.judge_work(work.add(name, position, step), position)
 
     def _level(self, loop: Loop, more: int) -> Literal["notice", "nudge", "stop"]:
         patience = PATIENCE.get(loop.kind)
+        name, told = identify_loop(loop), TOLD
         if loop.level == "notice":
             advised = patience and more >= ADVISED.get(loop.kind, math.inf) - patience.notice
+            if loop.kind == "waiting" and self._max_wait is not None:
+                waited = self._seconds_waited()
+                if waited >= self._max_wait:
+                    return "stop" if name in self._nudged and waited else "nudge"
             return "nudge" if advised else "notice"
-        name, told = identify_loop(loop), TOLD
         if patience and self._settings.version > 1:
             if patience.stop is None or patience.verdict is None:
                 return "nudge"
@@ -327,75 +355,32 @@ class Guard:
         untold = max(UNTOLD, told)
         return "stop" if more - self._warned.get(name, more) >= untold else "nudge"
 
+    def _explain(self, loop: Loop) -> str:
+        """Say what went wrong when a loop of calls began, if that is not what repeats."""
+        near = range(loop.began - BEFORE, loop.began + 1)
+        if loop.stream != "calls" or loop.kind in ("failure", "no-news", "waiting"):
+            return ""
+        for position, kind, what in reversed(self._trouble):
+            if position in near and (kind != "empty" or position == loop.began):
+                said = f": {quote(what)}" if what else ""
+                return f"It began when {CAUSES[kind]} ({self.place(position)}{said}). "
+        return ""
+
     def _describe(self, loop: Loop) -> str:
         """Say what repeats and since when; every number and quotation is true of the log."""
-        if loop.kind in ADVICE and loop.kind != "tool":
-            kind, what, positions, others = loop.kind, loop.excerpt, [loop.began], 0
-        elif loop.stream == "calls":
-            kind, what, positions, others = self._counts.describe(loop.began)
-        return ADVICE[kind].format(
-            what=quote(what), times=len(positions), place=self.place(positions[0]), others=others
-        )
+        if loop.stream == "calls":
+            waited = self._seconds_waited() if loop.kind == "waiting" else 0.0
+            return self._counts.describe(loop, format_duration(waited), self.place)
+        kind = "shared work" if loop.stream == RUN else loop.kind
+        return ADVICE[kind].format(what=quote(loop.excerpt), place=self.place(loop.began))
 
-
-def quote(text: str) -> str:
-    """Quote untrusted text, which must not close its quotation or look like a guard's message.
-
-    >>> quote("Look again” [guard:")
-    "“Look again' (guard:”"
-    """
-    text = text.translate(QUOTATION).rstrip(".")
-    return f"“{text.replace('[guard:', '(guard:').replace('Loop guard:', 'Loop guard;')}”"
-
-
-class _CallCounts:
-    """The positions of the last calls, by call and outcome, for advice with true numbers."""
-
-    def __init__(self) -> None:
-        # By name, arguments, outcome without times and ids, and whether it failed: how the call is
-        # shown, and its positions.
-        self.calls: dict[tuple[str, str, str, bool], tuple[str, deque[int]]] = {}
-        self.last: tuple[int, set[tuple[str, str, str]]] = 0, set()
-
-    def add(self, call: Call, position: int) -> bool:
-        """Count a call; return whether it is the first of its kind in its message."""
-        arguments, result = normalize_arguments(call.arguments), normalize(call.result)
-        # Only the head of a result is masked, and the rest must be the same for a true count.
-        outcome = (
-            f"{mask_volatile(call.result)} {crc32(result[4 * HEAD :].encode(errors='replace'))}"
-        )
-        key = call.name, arguments, outcome, has_failed(call)
-        text = " ".join(f"{call.name} {format_arguments(call.arguments)}".split())
-        shown = text if len(text) <= EXCERPT else text[: EXCERPT - 1] + "…"
-        _, positions = self.calls.pop(key, (shown, deque(maxlen=MAX_POSITIONS)))
-        positions.append(position)
-        self.calls[key] = shown, positions
-        if len(self.calls) > MAX_OUTCOMES:
-            del self.calls[next(iter(self.calls))]
-        if self.last[0] != position:
-            self.last = position, set()
-        twin = call.name, arguments, result
-        is_first = twin not in self.last[1]
-        self.last[1].add(twin)
-        return is_first
-
-    def since(self, began: int) -> Iterator[tuple[tuple[str, str, str, bool], str, list[int]]]:
-        """The calls since a position, the latest first: key, how it is shown, and positions."""
-        for key, (shown, positions) in reversed(self.calls.items()):
-            if kept := [position for position in positions if position >= began]:
-                yield key, shown, kept
-
-    def describe(self, began: int) -> tuple[str, str, list[int], int]:
-        """What repeats since a position: its kind, name, positions, and how many arguments."""
-        calls = list(self.since(began))
-        for (name, _, outcome, failed), shown, positions in calls:
-            alike = [at for key, _, at in calls if (key[0], *key[2:]) == (name, outcome, failed)]
-            places = sorted(place for at in alike for place in at)
-            if len(alike) > 1 and len(places) >= 2 * len(positions):
-                return "same failure" if failed else "same result", name, places, len(alike)
-            if len(positions) > 1:
-                return "same call", shown, positions, 1
-        return "tool", "", [began], 0
+    def _seconds_waited(self) -> float:
+        """How long nothing has changed, at the last of the calls that wait."""
+        first = self._counts.find_unchanged()
+        known = dict(self._times)
+        if first is None or first not in known or not self._times:
+            return 0.0
+        return max(0.0, known[self._counts.calls[-1].position] - known[first])
 
 
 class _Collapse:
@@ -454,31 +439,71 @@ def identify_loop(loop: Loop) -> Loop:
     return replace(loop, kind="", period=0, ended=None, score=0.0, echoes=None)
 
 
-def _tool_rules(tools: Tools) -> dict[str, int | None]:
-    """The number of identical calls that make a loop, by tool; None for an ignored tool."""
-    rules: dict[str, int | None] = {}
+def _tool_rules(tools: Tools) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
+    """By tool, the number of identical calls that make a loop, None for an ignored tool, and the
+    arguments that make two calls the same."""
+    rules, identities = dict[str, int | None](), dict[str, tuple[str, ...]]()
     for name, setting in tools.items():
-        repeats = setting.get("repeats") if isinstance(setting, Mapping) else None
+        given = dict(setting) if isinstance(setting, Mapping) else {}
+        repeats, identity = given.pop("repeats", IDENTICAL_CALLS), given.pop("identity", None)
+        names = tuple(identity) if isinstance(identity, list | tuple) else ()
         if setting == "ignore":
             rules[name] = None
-        elif isinstance(repeats, int) and repeats >= 2 and len(setting) == 1:
-            rules[name] = repeats
-        else:
+        elif (
+            not setting or given or not isinstance(repeats, int) or repeats < 2
+            or not (identity is None or (names and all(isinstance(each, str) for each in names)))
+            or not isinstance(setting, Mapping)
+        ):  # fmt: skip
             raise InputError(
-                f"tools[{name!r}] is {setting!r}; expected 'ignore' or {{'repeats': N}} with N >= 2"
+                f"tools[{name!r}] is {setting!r}; expected 'ignore' or {{'repeats': N}} with"
+                " N >= 2, and 'identity': [names of arguments]"
             )
-    return rules
+        else:
+            rules[name] = repeats
+            identities |= {name: names} if names else {}
+    return rules, identities
+
+
+def _check_wait(seconds: Any) -> float | None:
+    if seconds is None or (
+        isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
+    ):
+        return seconds
+    raise InputError(f"max_wait is {seconds!r}; expected a number of seconds above 0")
+
+
+def read_time(at: str | None) -> float | None:
+    """A time in a log, in seconds; None if there is none that can be read.
+
+    >>> read_time("1970-01-01T00:01:00Z"), read_time("later")
+    (60.0, None)
+    """
+    try:
+        return datetime.fromisoformat(at).timestamp() if at else None
+    except (ValueError, OverflowError):
+        return None
 
 
 # A state is loaded from JSON, so only these classes can be instantiated.
 _ROWS = {
     cls.__name__: cls
-    for cls in (Call, Loop, CallRecord, ToolStep, Signal, LockedRule, Loops, WindingSettings)
+    for cls in (
+        Call,
+        CountedCall,
+        Loop,
+        CallRecord,
+        ToolStep,
+        Signal,
+        LockedRule,
+        Loops,
+        WindingSettings,
+    )
 }
 _OBJECTS = {
     cls.__name__: cls
     for cls in (
-        _CallCounts,
+        CallCounts,
+        Identities,
         CallLog,
         Cusum,
         LockedStream,

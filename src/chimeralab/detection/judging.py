@@ -20,6 +20,8 @@ from chimeralab.core.records import (
 )
 from chimeralab.core.text import replace_surrogates
 from chimeralab.core.verdict_rows import verdict_frame
+from chimeralab.detection.cause import attach_causes
+from chimeralab.detection.cost import Prices, attach_costs
 from chimeralab.detection.locked import LOCKED, LockedRule
 from chimeralab.detection.loops import LOOPS, Loops, find_loops, has_text
 from chimeralab.detection.measure import GuardBand, Vectors, encode_batches
@@ -75,7 +77,7 @@ class Judge:
     An encoder is opened only if the collapse detector needs similarities.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         detector: Detector | None = LOCKED,
         loops: Loops | None = LOOPS,
@@ -83,8 +85,9 @@ class Judge:
         *,
         speaker: str | None = None,
         trace: bool = False,
+        prices: Prices | None = None,
     ) -> None:
-        self.detector, self.loops = detector, loops
+        self.detector, self.loops, self.prices = detector, loops, prices
         self._speaker, self._trace = speaker, trace
         self.encoder: Encoder | None = None
         self.band: GuardBand | None = None
@@ -112,6 +115,8 @@ class Judge:
             for talk, positions, judged, vectors, truncated in batch:
                 fields = talk.metadata.items()
                 known = dict(zip(positions, vectors, strict=False)) if self.encoder else {}
+                found = find_loops(talk.turns, messages, self.loops, known) if self.loops else {}
+                loops = attach_causes(found.get("loops", ()), talk.turns)
                 detection = Detection(
                     id=talk.id,
                     source=talk.source,
@@ -122,7 +127,7 @@ class Judge:
                     metadata={k: v for k, v in fields if isinstance(v, str | int | float | bool)},
                     **used,
                     **self._judge_collapse(talk, positions, vectors, int(truncated.sum())),
-                    **(find_loops(talk.turns, messages, self.loops, known) if self.loops else {}),
+                    **found | attach_costs(talk, loops, self.prices),
                 )
                 yield talk, detection
 

@@ -7,14 +7,14 @@ coincidence is not. Courtesy, paraphrase, each speaker and tool calls have sums 
 """
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import RESULT_ROLES, Call, Loop, Record, Turn, role_of_turn
 from chimeralab.detection.calls import CallLog, format_arguments, has_failed
-from chimeralab.detection.classes import PATIENCE, QUIET, Repetition, StepLog, identify_call
+from chimeralab.detection.classes import PATIENCE, QUIET, Repetition, StepLog, ToolStep
 from chimeralab.detection.evidence import (
     NOTHING,
     LoopEvidence,
@@ -23,9 +23,10 @@ from chimeralab.detection.evidence import (
     strongest,
 )
 from chimeralab.detection.locked import LOCKED
+from chimeralab.detection.runs import SharedWork
 from chimeralab.detection.seam import Detector, Needs, Observation, Signal
 from chimeralab.detection.winding import WindingDown
-from chimeralab.detection.words import SpokenMessage
+from chimeralab.detection.words import SpokenMessage, fill_frame, find_frame
 
 EXCERPT = 80
 ROUNDING = 1e-9
@@ -36,6 +37,7 @@ CALL_SUM = 2.35  # of the third identical call: what four identical messages add
 # Fitted to the share of stuck conversations: benchmarks/validity/loop_score.py
 HALF_WAY, STEEPNESS = 1.62, 1.3
 COPIED = ("verbatim", "alternating", "cycle", "within-turn")  # kinds that reasoning can loop in
+RUN = "run"  # the stream of work that other conversations of a run have done
 ENDING = ("ending", "all")  # the kind and the stream of a talk that winds down
 MAX_COMMAND_WORDS = 3
 MIN_THOUGHT = 8  # words of reasoning that can be part of a loop
@@ -215,11 +217,15 @@ class LoopStream:
     """Judges one conversation message by message, in time that depends on the window alone.
 
     Spoken messages and tool calls are numbered separately; `loops` name messages by position.
-    `tools` gives the number of identical calls of a tool that make a loop, None for never.
+    `tools` gives the number of identical calls of a tool that make a loop, None for never;
+    `identities` the arguments that make two calls of a tool the same.
     """
 
     def __init__(
-        self, settings: Loops = LOOPS, tools: Mapping[str, int | None] | None = None
+        self,
+        settings: Loops = LOOPS,
+        tools: Mapping[str, int | None] | None = None,
+        identities: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
         self.settings = settings
         self._tools = tools or {}
@@ -238,7 +244,7 @@ class LoopStream:
         self._speaker_sums: dict[str, Cusum] = {}
         self._call_sum = Cusum(settings, "verdict", "calls")
         self._failure_sum = Cusum(settings, "notice", "calls")
-        self._classes, self._parallel = StepLog(), (0, set[str]())
+        self._classes, self._parallel = StepLog(identities), (0, set[str]())
         self._last_steps: dict[str, int] = {}
         self._silence: list[int] = []
         self._has_acted = self._has_vectors = False
@@ -475,9 +481,23 @@ class LoopStream:
         self._follow(self._call_sum, text, near[:2])
         self._follow(self._failure_sum, text, near[:2], hidden=self._call_sum.on)
 
+    def describe_call(self, call: Call) -> tuple[ToolStep, Any]:
+        """A call as others are compared with it, and its arguments that count."""
+        number = len(self._call_positions)
+        return self._classes.describe(number, call), self._classes.identities.essential(call)
+
+    def judge_work(self, found: SharedWork | None, position: int) -> None:
+        """Begin or continue a loop of work that others of the run have done, or end it."""
+        if found is None:
+            self._end_class("reread", RUN)
+            return
+        times, first, names = found
+        repetition = Repetition("reread", times, 0, ())
+        self._report(repetition, [first, position], ", ".join(names), RUN)
+
     def _judge_step(self, call: Call, position: int, identical: int) -> None:
         """Compare a call by its class."""
-        identity = identify_call(call)
+        identity = self._classes.identities.identify(call)
         if self._parallel[0] != position:
             self._parallel = position, set()
         if identity in self._parallel[1]:  # twins in one message count once
@@ -556,7 +576,7 @@ class LoopStream:
 
     def _end_class(self, kind: str, stream: str) -> None:
         index = self._going_on.pop((kind, stream), None)
-        last = self._last_steps.pop(kind, None)
+        last = self._last_steps.pop(kind, None) if stream == "calls" else None
         if index is not None:
             ended = self._call_positions[last] if last is not None else self.position - 1
             self.loops[index] = replace(self.loops[index], ended=ended)
@@ -640,7 +660,23 @@ def attach_echoes(
             if earlier and is_in_stream(turns[position - 1], loop.stream):
                 yield (position, *earlier)
 
-    return tuple(replace(loop, echoes=tuple(echoes(loop))) for loop in loops)
+    found = (replace(loop, echoes=tuple(echoes(loop))) for loop in loops)
+    return tuple(attach_frame(loop, turns) for loop in found)
+
+
+def attach_frame(loop: Loop, turns: Sequence[Turn]) -> Loop:
+    """Add to a loop of templates that of the message which showed it, and what fills its slots."""
+    if loop.kind != "template":
+        return loop
+    texts = [turns[position - 1].text for position in (loop.noticed, *loop.repeats)]
+    frame = find_frame(texts) if len(texts) > 1 else None
+    if frame is None:
+        return loop
+    places = {*loop.repeats, loop.noticed, *(n for echo in loop.echoes or () for n in echo)}
+    rows = ((n, fill_frame(frame, turns[n - 1].text)) for n in sorted(places))
+    fillings: tuple[tuple[int | str, ...], ...]
+    fillings = tuple((n, *slots) for n, slots in rows if slots is not None)
+    return replace(loop, frame=frame, fillings=fillings)
 
 
 def restore_echoes(
@@ -648,7 +684,7 @@ def restore_echoes(
 ) -> Sequence[Loop]:
     """Add echoes to stored loops; where they were not stored, they are computed again."""
     if all(loop.echoes is not None for loop in loops):
-        return loops
+        return tuple(loop if loop.frame else attach_frame(loop, turns) for loop in loops)
     stream = LoopStream(settings)
     repeats = {n: stream.update(turn) for n, turn in enumerate(turns, start=1)}
     return attach_echoes(loops, turns, repeats)

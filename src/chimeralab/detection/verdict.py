@@ -2,11 +2,21 @@
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from chimeralab.core.records import Caveat, Detection, Episode, Evidence, Loop, TurnTrace
+from chimeralab.core.records import (
+    Cause,
+    Caveat,
+    Cost,
+    Detection,
+    Episode,
+    Evidence,
+    Loop,
+    TurnTrace,
+)
 
+COSTS = ("cost", "loop_cost", "after_notice")
 MAX_FINDINGS = 3  # the first turns are enough to show a long collapse
 
 CAVEATS = {
@@ -15,6 +25,53 @@ CAVEATS = {
     "repaired_turns": "with broken characters, replaced before judging",
     "longer_cycle": "in a cycle of three or more turns, which this rule does not count",
 }
+KIND_NAMES = {
+    "verbatim": "same text again",
+    "alternating": "two texts in turn",
+    "cycle": "a cycle of texts",
+    "template": "one template",
+    "paraphrase": "same in other words",
+    "farewell": "endless goodbye",
+    "ending": "nothing new to say",
+    "within-turn": "inside one message",
+    "silence": "empty messages",
+    "tool": "same call",
+    "failure": "same failure",
+    "no-news": "same answer",
+    "waiting": "waiting",
+    "test-fix": "same failing check",
+    "undo": "edit and undo",
+    "reread": "the same read again",
+    "handover": "handed round",
+}
+"""The kinds of loops as people read them, in terminals and on pages; JSON keeps identifiers."""
+
+
+def name_kind(kind: str, period: int = 1, stream: str = "all") -> str:
+    """The plain name of a kind of loop; one that is not in the table keeps its identifier.
+
+    >>> name_kind("cycle", 3), name_kind("verbatim", stream="reasoning"), name_kind("new")
+    ('a cycle of 3', 'same thoughts again', 'new')
+    """
+    if stream == "reasoning":
+        return "same thoughts again"
+    return f"a cycle of {period}" if kind == "cycle" and period > 1 else KIND_NAMES.get(kind, kind)
+
+
+def list_verdicts(loops: Sequence[Loop]) -> list[Loop]:
+    """The loops with a verdict, in order, without those that another one explains.
+
+    A failure that is also put into the same words is one loop: of two streams that begin within a
+    message of each other, the one that lasts longer counts, and of equals the one of calls.
+    """
+    found = list[Loop]()
+    verdicts = [loop for loop in loops if loop.level == "verdict"]
+    longest = sorted(verdicts, key=lambda each: (-(each.ended or math.inf), each.stream != "calls"))
+    for loop in longest:
+        twins = (abs(loop.began - each.began) <= 1 and loop.stream != each.stream for each in found)
+        if not any(twins):
+            found.append(loop)
+    return sorted(found, key=lambda loop: (loop.began, loop.noticed))
 
 
 def list_looping_turns(detection: Detection) -> set[int]:
@@ -57,24 +114,30 @@ def from_json(row: Mapping[str, Any]) -> Detection:
         "warnings": tuple(Caveat(**w) for w in row["warnings"]),
         "trace": trace and tuple(TurnTrace(**{**t, "lags": tuple(t["lags"])}) for t in trace),
         "loops": tuple(map(_loop, row.get("loops", ()))),
+        **{name: Cost(**row[name]) for name in COSTS if row.get(name)},
     }
     return Detection(**values)
 
 
 def _loop(row: Mapping[str, Any]) -> Loop:
-    echoes = row.get("echoes")  # absent in early studies
-    tuples = None if echoes is None else tuple(map(tuple, echoes))
-    return Loop(**{**row, "repeats": tuple(row["repeats"]), "echoes": tuples})
+    # Early studies have neither echoes nor frames.
+    lists = {name: row[name] for name in ("echoes", "fillings") if row.get(name) is not None}
+    known: dict[str, Any] = {name: tuple(map(tuple, rows)) for name, rows in lists.items()}
+    known["frame"] = None if row.get("frame") is None else tuple(row["frame"])
+    cost, cause = row.get("cost"), row.get("cause")
+    known["cost"] = Cost(**cost) if cost else None
+    known["cause"] = Cause(**{**cause, "messages": tuple(cause["messages"])}) if cause else None
+    return Loop(**{**row, "repeats": tuple(row["repeats"]), **known})
 
 
 def findings(detection: Detection, limit: int = MAX_FINDINGS) -> Iterator[str]:
     """Yield a sentence for each loop with a verdict and each collapsed turn, up to `limit` each.
 
     >>> from chimeralab.detection.judging import detect
-    >>> list(findings(detect(["Let me try that again."] * 5, detector=None)))
-    ['message 4 repeats messages 2 and 3: “Let me try that again.” (verbatim since message 1)']
+    >>> list(findings(detect(["Let me try again."] * 5, detector=None)))
+    ['message 4 repeats messages 2 and 3: “Let me try again.” (same text again since message 1)']
     """
-    verdicts = [loop for loop in detection.loops if loop.level == "verdict"]
+    verdicts = list_verdicts(detection.loops)
     yield from map(describe_loop, verdicts[:limit])
     yield from map(describe_evidence, detection.evidence[:limit])
     more = max(0, len(verdicts) - limit) + max(0, len(detection.evidence) - limit)
@@ -84,7 +147,8 @@ def findings(detection: Detection, limit: int = MAX_FINDINGS) -> Iterator[str]:
 
 def describe_loop(loop: Loop) -> str:
     until = f", ended with message {loop.ended}" if loop.ended is not None else ""
-    since = f"({loop.kind} since message {loop.began}{until})"
+    kind = name_kind(loop.kind, loop.period, loop.stream)
+    since = f"({kind} since message {loop.began}{until})"
     if not loop.repeats:
         return f"message {loop.noticed} says one thing over and over: “{loop.excerpt}” {since}"
     *first, last = map(str, loop.repeats)

@@ -5,17 +5,25 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import islice
 
 STEM = 5
 MAX_WORDS = 4_000  # per message; a loop shows long before
 MAX_CHARACTERS = 40_000
 MAX_MEMOISED = 1 << 15  # words; a few thousand make up most conversations
 MIN_WITHIN_WORDS = 25  # a shorter message can't be a loop by itself
+MAX_FRAME_TOKENS = 200  # of a message that may fill a template
+MIN_FIXED = 2  # words in a row that make a fixed part of a template
 
 # In scripts without spaces between words, every character is a word.
 _WORD = re.compile(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+(?:['’][^\W_]+)*"
 )
+_TOKEN = re.compile(
+    r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+    r"|[^\s\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+"
+)
+_NO_WORD = re.compile(r"[\W_]+")
 # A translation table does the same for ASCII in a fraction of the time.
 _LOWER = bytes(
     ord(sign.lower()) if sign.isalnum() or sign == "'" else ord(" ")
@@ -280,6 +288,85 @@ def list_substitutions(
         if next_n > n and next_m > m:
             yield one[n:next_n], other[m:next_m]
         n, m = next_n + 1, next_m + 1
+
+
+Frame = tuple[str | None, ...]
+"""A template: its fixed parts in order, with None for each slot."""
+
+
+def find_frame(texts: Sequence[str]) -> Frame | None:
+    """The template that messages have in common, in the writing of the first; None without a slot.
+
+    >>> find_frame(["We met Ann in Rome, once.", "We met Bo in Oslo, once."])
+    ('We met', None)
+    >>> find_frame(["Ann has a red hat today.", "Bo has a very red hat today."])
+    (None, 'has a', None, 'red hat today.')
+    """
+    tokens = [_find_tokens(text) for text in texts]
+    rows: list[tuple[int, ...]] = [(n,) for n in range(len(tokens[0]))]
+    for other in tokens[1:]:
+        common = [tokens[0][row[0]][0] for row in rows]
+        pairs = align(common, [key for key, *_ in other])
+        rows = [(*rows[n], m) for n, m in pairs]
+    runs: list[list[tuple[int, ...]]] = [[]]
+    for row in rows:
+        if runs[-1] and not _follows(row, runs[-1][-1]):
+            runs.append([])
+        runs[-1].append(row)
+    frame, last = list[str | None](), (-1,) * len(tokens)
+    for run in runs:
+        if len(run) < MIN_FIXED:
+            continue
+        if not _follows(run[0], last):
+            frame.append(None)
+        start, end, last = tokens[0][run[0][0]][1], tokens[0][run[-1][0]][2], run[-1]
+        frame.append(texts[0][start:end])
+    if not _follows(tuple(map(len, tokens)), last):
+        frame.append(None)
+    fixed = tokenize(" ".join(part for part in frame if part))
+    return tuple(frame) if None in frame and any(map(is_content, fixed)) else None
+
+
+def fill_frame(frame: Frame, text: str) -> tuple[str, ...] | None:
+    """What a message puts into the slots of a template; None if it does not fit.
+
+    >>> fill_frame(("Let's go to", None, "next week", None), "let's go to Rome next week!")
+    ('Rome', '')
+    """
+    tokens, slots, place = _find_tokens(text), list[str](), 0
+    keys = [key for key, *_ in tokens]
+    for number, part in enumerate(frame):
+        if part is None:
+            continue
+        wanted = [key for key, *_ in _find_tokens(part)]
+        last = len(keys) - len(wanted)
+        places = range(place, last + 1) if number else range(min(1, last + 1))
+        if number == len(frame) - 1:
+            places = range(max(last, place), last + 1)
+        start = next((n for n in places if keys[n : n + len(wanted)] == wanted), None)
+        if start is None:
+            return None
+        if number:
+            slots.append(_slice(text, tokens[place:start]))
+        place = start + len(wanted)
+    if frame[-1] is None:
+        slots.append(_slice(text, tokens[place:]))
+    return tuple(slots)
+
+
+def _find_tokens(text: str) -> list[tuple[str, int, int]]:
+    """The first tokens of a text as they are compared, and where they begin and end."""
+    found = islice(_TOKEN.finditer(text), MAX_FRAME_TOKENS)
+    return [(_NO_WORD.sub("", m[0].casefold()) or m[0], m.start(), m.end()) for m in found]
+
+
+def _follows(row: Sequence[int], last: Sequence[int]) -> bool:
+    """Whether places in several messages come right after others in all of them."""
+    return all(place == before + 1 for place, before in zip(row, last, strict=True))
+
+
+def _slice(text: str, tokens: Sequence[tuple[str, int, int]]) -> str:
+    return text[tokens[0][1] : tokens[-1][2]] if tokens else ""
 
 
 def is_blank(text: str) -> bool:

@@ -37,7 +37,8 @@ class LoopGuard(LoopAllowance):
         with self._watch.contain_errors():
             messages = [message for each in contents for message in _to_messages(each)]
             self._keep(callback_context, messages)
-        found = self._watch.follow_safely(messages)
+        name, run = callback_context.agent_name, callback_context.invocation_id
+        found = self._watch.follow_safely(messages, name, run)
         if found is None:
             return None
         content = Content(role="user", parts=[Part(text=found.message)])
@@ -51,7 +52,8 @@ class LoopGuard(LoopAllowance):
         found = None
         with self._watch.contain_errors():
             messages = self._requests.get(_name(tool_context), [])
-            found = self._watch.check_call(messages, tool.name, args)
+            name = tool_context.agent_name
+            found = self._watch.check_call(messages, tool.name, args, name)
         return found and {"error": found.message}
 
     def _keep(self, context: Any, messages: list[Message]) -> None:

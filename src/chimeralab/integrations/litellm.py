@@ -1,9 +1,11 @@
 """A callback for LiteLLM: for its proxy and for `litellm.acompletion`."""
 
+from collections.abc import AsyncIterator
 from typing import Any, Unpack
 
 from chimeralab.core.errors import LoopDetected
 from chimeralab.core.extras import explain_missing_extra
+from chimeralab.integrations.streaming import StreamGuard, pass_on_async
 from chimeralab.integrations.watch import (
     PROMPTING,
     LoopAllowance,
@@ -45,6 +47,13 @@ class LoopGuard(LoopAllowance, CustomLogger):
         self, kwargs: dict[str, Any], call_type: Any
     ) -> dict[str, Any]:
         return self._check(kwargs)
+
+    async def async_post_call_streaming_iterator_hook(
+        self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
+    ) -> AsyncIterator[Any]:
+        """End a stream of the proxy where it begins to repeat itself."""
+        async for chunk in pass_on_async(response, StreamGuard(self._watch), "end"):
+            yield chunk
 
     def _check(self, call: dict[str, Any]) -> dict[str, Any]:
         messages = call.get("messages")

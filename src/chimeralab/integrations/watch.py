@@ -7,6 +7,7 @@ model, or a stop. The loop detector itself ignores polling and paging.
 import json
 import os
 import re
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ from chimeralab.core.records import Call, Loop
 from chimeralab.detection.calls import normalize_arguments
 from chimeralab.detection.guard import Guard, Tools, identify_loop, read_message
 from chimeralab.detection.loops import LOOPS, Loops
+from chimeralab.detection.runs import RunWork
+from chimeralab.detection.streams import MessageStreams, StreamCut
+from chimeralab.integrations.budget import Budget, BudgetSettings, Spending
 from chimeralab.readers.chat import ChatMessage
 
 SWITCH = "CHIMERA_GUARD"
@@ -32,8 +36,17 @@ STOPPED = f"{MARK}stopped. "
 SIGNED = re.compile(rf"{MARK}((?:(?!{MARK}).)*?) \[guard:([0-9a-f]{{8}})\]", re.DOTALL)
 PROMPTING = {"user", "system", "developer"}  # the roles in which hosts pass on a nudge
 
+# How people tell a guard to let a loop go on. "Continue" is not among them: it is said to agents.
+CARRY_ON = re.compile(
+    r"\W*(?:(?:yes|ok|okay|please|no|just)\W+)*"
+    r"(?:carry on|keep (?:going|waiting|polling|trying|at it)"
+    r"|go on|let it (?:run|go on)|(?:this|that|it)(?:'s| is) (?:fine|ok|okay|not a loop|no loop)"
+    r"|ignore the (?:loop )?guard)\b.{0,40}",
+    re.IGNORECASE,
+)
 TAIL = 200  # messages judged of a conversation seen for the first time; windows are shorter
 MAX_CONVERSATIONS = 256
+ALLOWED_STEPS = 20
 
 Message = Mapping[str, Any]
 _Decide = Callable[["_Conversation"], "GuardAction | None"]
@@ -65,6 +78,8 @@ class WatchSettings(TypedDict, total=False):
     loops: Loops
     enabled: bool
     on_stop: OnStop
+    max_wait: float | None
+    budget: BudgetSettings
 
 
 class Watch:
@@ -72,8 +87,12 @@ class Watch:
 
     ``tools`` are settings per tool, as in `Guard`; ``enabled=False``, or the environment variable
     CHIMERA_GUARD=off, turns it off. With ``on_stop="refuse"``, a loop of tool calls is not stopped:
-    `check_call` refuses the calls that it repeats. A message that can't be read is an `InputError`;
+    `check_call` refuses the calls that it repeats. An agent that waits is advised, and stopped only
+    after ``max_wait`` seconds, if these are given. A message that can't be read is an `InputError`;
     an error inside the guard is logged once and ends the watching of its conversation.
+
+    ``budget`` limits what a conversation may spend, as in ``{"tokens": 100_000, "in_loops":
+    {"steps": 20}}``: it is nudged at 80 % and stopped at 100 %.
 
     >>> watch = Watch()
     >>> call = {"id": "c", "function": {"name": "sh", "arguments": "make"}}
@@ -91,26 +110,34 @@ class Watch:
     Loop guard: stopped. You have called “sh make” 5 times with the same outcome since message 1.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its settings
         self,
         *,
         tools: Tools | None = None,
         loops: Loops = LOOPS,
         enabled: bool = True,
         on_stop: OnStop = "end",
+        max_wait: float | None = None,
+        budget: BudgetSettings | None = None,
         place: Callable[[int], str] = "message {}".format,
+        time_of: Callable[[int], float] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if on_stop not in ("end", "refuse"):
             raise InputError(f"on_stop is {on_stop!r}; expected 'end' or 'refuse'")
         self._enabled, self._refuses, self._logged = enabled, on_stop == "refuse", False
         self._lock = RLock()
         self._conversations: OrderedDict[str | int, _Conversation | None] = OrderedDict()
+        self._runs: OrderedDict[str, RunWork] = OrderedDict()
+        self._streams: OrderedDict[str, MessageStreams] = OrderedDict()  # of the next messages
+        self._clock, limits = clock, Budget(budget)
 
         def start(before: int = 0) -> _Conversation:
-            guard = Guard(vectors=False, loops=loops, tools=tools)
-            guard.place = lambda position: place(before + position)
-            guard.was_refused = was_refused
-            return _Conversation(guard, refuses=self._refuses)
+            guard = Guard(vectors=False, loops=loops, tools=tools, max_wait=max_wait)
+            guard.reset(before)
+            guard.place, guard.was_refused = place, was_refused
+            guard.time_of = time_of or guard.time_of
+            return _Conversation(guard, Spending(limits), refuses=self._refuses)
 
         self._start = start
         start()  # reject bad settings now, not in the middle of a conversation
@@ -124,17 +151,47 @@ class Watch:
         if not self.enabled:
             return None
         read, start = read_message(message), self._start
+        with self._lock:
+            known = self._conversations.get(key)
+            self._start_streams(key, known.guard.position + 2 if known else 2)
         return self._judge((key, key), [read], start, _Conversation.decide)
 
-    def follow(self, messages: Any, key: str = "") -> GuardAction | None:
+    def follow(self, messages: Any, key: str = "", run: str = "") -> GuardAction | None:
         """Judge the new messages of a conversation, given as a whole, as `detect` takes it.
 
         Conversations are identified by their beginning, so a changed beginning, as after a summary,
-        is a new conversation; ``key`` separates identical ones.
+        is a new conversation; ``key`` separates identical ones. ``run`` names the run of which
+        several agents work, each by its ``key``, to see whether one repeats another's work.
         """
-        return self._follow(messages, key, _Conversation.decide) if self.enabled else None
+        return self._follow(messages, key, _Conversation.decide, run) if self.enabled else None
 
-    def _follow(self, messages: Any, key: str, decide: _Decide) -> GuardAction | None:
+    def feed(self, delta: str, key: str = "", *, reasoning: bool = False) -> StreamCut | None:
+        """Judge a piece of a conversation's next message while it streams.
+
+        The stream ends with the next `update` or `follow` of the same key.
+        """
+        if not self.enabled:
+            return None
+        with self._lock:
+            streams = self._streams.get(key) or self._start_streams(key, 1)
+        try:
+            return streams.feed(delta, reasoning=reasoning)
+        except InputError:
+            raise
+        except Exception as error:
+            self._log(error)
+            return None
+
+    def _start_streams(self, key: str, position: int) -> MessageStreams:
+        streams = self._streams[key] = MessageStreams(position)
+        self._streams.move_to_end(key)
+        while len(self._streams) > MAX_CONVERSATIONS:
+            self._streams.popitem(last=False)
+        return streams
+
+    def _follow(
+        self, messages: Any, key: str, decide: _Decide, run: str = ""
+    ) -> GuardAction | None:
         listed = _list_messages(messages)
         names = [hash(key)]
         try:
@@ -146,16 +203,37 @@ class Watch:
             known = next(
                 (n for n in range(len(listed), 0, -1) if names[n] in self._conversations), None
             )
+            now = self._clock()
             before = max(0, len(listed) - TAIL) if known is None else known
             new = [read_message(message) for message in listed[before:]]
             old = names[0] if known is None else names[known]
-            return self._judge((old, names[-1]), new, lambda: self._start(before), decide)
+            self._start_streams(key, len(listed) + 1)
 
-    def follow_safely(self, messages: Iterable[Any], key: str = "") -> GuardAction | None:
+            def start() -> _Conversation:
+                conversation = self._begin(before, key, run)
+                conversation.spend(map(read_message, listed[:before]), now)
+                return conversation
+
+            return self._judge((old, names[-1]), new, start, decide)
+
+    def _begin(self, before: int, key: str, run: str) -> "_Conversation":
+        """Start watching a conversation, with what the others of its run have done."""
+        conversation = self._start(before)
+        if run:
+            work = self._runs.pop(run, None) or RunWork()
+            self._runs[run] = work
+            if len(self._runs) > MAX_CONVERSATIONS:
+                self._runs.popitem(last=False)
+            conversation.guard.join_run(work, key)
+        return conversation
+
+    def follow_safely(
+        self, messages: Iterable[Any], key: str = "", run: str = ""
+    ) -> GuardAction | None:
         """`follow` for a guard inside a host, which nothing may break."""
         if self.enabled:
             with self.contain_errors():
-                return self.follow(messages, key)
+                return self.follow(messages, key, run)
         return None
 
     def check_call(
@@ -166,7 +244,7 @@ class Watch:
             return None
         return self._follow(messages, key, lambda talk: talk.check_call(name, arguments))
 
-    def allow(self, loop: Loop, steps: int = 20) -> None:
+    def allow(self, loop: Loop, steps: int = ALLOWED_STEPS) -> None:
         """Let a loop go on for a number of repeats; after them, it is nudged again first."""
         with self._lock:
             for conversation in filter(None, self._conversations.values()):
@@ -189,7 +267,7 @@ class Watch:
                     known.popitem(last=False)
                 found = None
                 if conversation:
-                    conversation.take(messages)
+                    conversation.take(messages, self._clock())
                     found = decide(conversation)
                 known[new] = conversation
                 return found
@@ -231,7 +309,7 @@ class LoopAllowance:
 
     _watch: Watch
 
-    def allow(self, loop: Loop, steps: int = 20) -> None:
+    def allow(self, loop: Loop, steps: int = ALLOWED_STEPS) -> None:
         """Let a loop go on for a number of repeats; after them, it is nudged again first."""
         self._watch.allow(loop, steps)
 
@@ -239,14 +317,19 @@ class LoopAllowance:
 class _Conversation:
     """One conversation: its guard, and the loop at which it was stopped."""
 
-    def __init__(self, guard: Guard, *, refuses: bool) -> None:
-        self.guard = guard
+    def __init__(self, guard: Guard, spending: Spending, *, refuses: bool) -> None:
+        self.guard, self._spending = guard, spending
         self._refuses = refuses
-        self._stopped: Loop | None = None
+        self._stopped: Loop | str | None = None  # or the budget
 
-    def take(self, messages: Iterable[ChatMessage]) -> None:
+    def spend(self, messages: Iterable[ChatMessage], now: float) -> None:
+        """Take in the cost of messages that are too old to be judged."""
+        for message in messages:
+            self._spending.add(message, 0, now)
+
+    def take(self, messages: Iterable[ChatMessage], now: float) -> None:
         """Take in new messages: our nudges, the user's, and all others."""
-        guard = self.guard
+        guard, spending = self.guard, self._spending
         for message in messages:
             turn, content = message
             nudge = turn.role in PROMPTING and is_nudge(turn.text)
@@ -260,22 +343,51 @@ class _Conversation:
                 guard.mark_nudged()
             elif turn.role == "user" and turn.spoken and not content.results:
                 self._stopped = None
-                guard.forgive()
+                guard.forgive(ALLOWED_STEPS if CARRY_ON.fullmatch(turn.text) else 0)
+                spending.forgive()
+            spending.add(message, guard.position, now)
+            warning = guard.warning
+            if warning and warning.level != "notice":
+                spending.count_loop(warning.loop.began, guard.position)
 
     def decide(self) -> GuardAction | None:
         """Nudge or stop, if it is time; a nudge counts as given."""
+        return self._decide_budget() or self._decide_loop()
+
+    def _decide_budget(self) -> GuardAction | None:
+        overspent = self._spending.judge()
+        if overspent is None:
+            return None
+        what, stops = overspent
+        at = self.guard.position
+        loop = Loop("verdict", "budget", "all", 1, at, None, 0, (), what, 0.0)
+        if not stops:
+            return GuardAction("nudge", sign(f"{what}. Finish, or ask for more."), loop)
+        again, self._stopped = self._stopped == loop.kind, loop.kind
+        return GuardAction("stop", f"{STOPPED}{what}.", loop, again)
+
+    def _cost(self, loop: Loop) -> str:
+        """Say what a loop has cost so far, if its messages say so."""
+        spent = self._spending.since(loop.began)
+        if not spent.tokens or spent.estimated:
+            return ""
+        money = f" and {spent.show('money')}" if spent.money else ""
+        return f" That has cost {spent.show('tokens')}{money} so far."
+
+    def _decide_loop(self) -> GuardAction | None:
         guard, warning = self.guard, self.guard.warning
         if warning is None or warning.level == "notice":
             return None
         loop, nudged = warning.loop, guard.was_nudged(warning.loop)
         if not nudged:
             guard.mark_nudged()
-            return GuardAction("nudge", sign(warning.advice), loop)
+            return GuardAction("nudge", sign(f"{warning.advice}{self._cost(loop)}"), loop)
         if warning.level == "nudge" or (self._refuses and loop.stream == "calls"):
             return None
         name = identify_loop(loop)
         again, self._stopped = self._stopped == name, name
-        return GuardAction("stop", f"{STOPPED}{warning.what}.", loop, again)
+        said = f"{STOPPED}{warning.what}.{self._cost(loop)}"
+        return GuardAction("stop", said, loop, again)
 
     def check_call(self, name: str, arguments: Any) -> GuardAction | None:
         """Refuse a call that repeats a loop which would be stopped."""
@@ -285,7 +397,7 @@ class _Conversation:
         loop = warning.loop
         if not self.guard.was_nudged(loop) or not self.guard.repeats_call(loop, name, arguments):
             return None
-        reason = f"this call was not made. {warning.advice}"
+        reason = f"this call was not made. {warning.advice}{self._cost(loop)}"
         return GuardAction("refuse", sign(reason, _identify_call(name, arguments)), loop)
 
 

@@ -1,5 +1,6 @@
 """Audit of raters: agreement overall and by stratum, explained, and recorded for the gate."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
@@ -109,8 +110,11 @@ def audit(
             stratum = table.strata[n] if table.strata else None
             disagreements.append(Disagreement(item, labels, reasons, stratum))
     outcome = judge_gate(gate or Gate(), overall, declared=gate is not None)
-    units = len(set(table.clusters or table.items))
-    limits = replace(outcome.gate, raters=table.raters).advise(len(table.items), units)
+    # The gate rests on the items with both labels, as in `check` on those that will have them.
+    rated = outcome.items or len(table.items)
+    units = min(len(set(table.clusters or table.items)), rated)
+    decided = replace(outcome.gate, raters=table.raters, sample=None, by="condition")
+    limits = decided.advise(rated, units)
     return Audit(
         overall=overall,
         by_stratum=panels,
@@ -334,8 +338,13 @@ def _figures(result: Audit) -> Iterator[str]:
     figures = ((name, [figure(panel[name]) for panel in columns.values()]) for name in FIGURES)
     for name, cells in (*counts, *figures):
         yield f"| {name} | " + " | ".join(cells) + " |"
-    undefined = {reason for panel in columns.values() for reason in panel["reasons"].values()}
-    yield from (f"\nUndefined (–): {reason}." for reason in sorted(undefined))
+    undefined = defaultdict[str, dict[str, None]](dict)
+    for column in columns.values():
+        for name, reason in column["reasons"].items():
+            if name in FIGURES:
+                undefined[reason][name] = None
+    for reason, names in sorted(undefined.items()):
+        yield f"\nUndefined (–), {', '.join(names)}: {reason}."
 
 
 def _disagreements(result: Audit) -> Iterator[str]:

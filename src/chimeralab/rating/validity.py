@@ -141,7 +141,7 @@ def validity_in_words(rater: str, found: Validity | str) -> str:
         if share.value is None or share.interval is None:
             return percent(share.value)
         low, high = map(percent, share.interval)
-        return f"{percent(share.value)} ({low} – {high})"
+        return f"{percent(share.value)} ({low} – {high}, {share.hits} of {share.n})"
 
     diagnosis = found.diagnosis
     agreed = diagnosis.agreement
@@ -153,7 +153,8 @@ def validity_in_words(rater: str, found: Validity | str) -> str:
         f"{start}, {plural(agreed.n_valid, 'item')}: "
         f"sensitivity {format_share(diagnosis.sensitivity)}, "
         f"specificity {format_share(diagnosis.specificity)}, kappa {kappa}; "
-        f"they differ on {len(found.differences)}{f' ({classes})' if classes else ''}."
+        f"they differ on {plural(len(found.differences), 'item')}"
+        f"{f' ({classes})' if classes else ''}."
     )
 
 

@@ -5,24 +5,23 @@ A page shows what the detectors found, as text and figures, and every message.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import atomic_folder
-from chimeralab.core.numbers import cutoff, plural
+from chimeralab.core.numbers import cutoff
 from chimeralab.core.records import Detection, Episode, Loop, Trajectory
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.detection.judging import Judge
-from chimeralab.detection.loops import LOOPS, DetectorPair
+from chimeralab.detection.loops import LOOPS, DetectorPair, Loops
 from chimeralab.detection.seam import Detector
-from chimeralab.detection.verdict import MAX_FINDINGS, list_looping_turns
+from chimeralab.detection.verdict import MAX_FINDINGS, list_looping_turns, list_verdicts
 from chimeralab.embedding.encoder import Encoder, default_encoder
 from chimeralab.report.charts.canvas import Figure, draw, draw_square
 from chimeralab.report.charts.timeline import (
@@ -35,9 +34,17 @@ from chimeralab.report.charts.timeline import (
     keep_peaks,
     timeline,
 )
-from chimeralab.report.listing import COLUMNS, ConversationRow, make_row
-from chimeralab.report.messages import ShownMessage, Transcript, list_messages, stretches
-from chimeralab.report.page import render, render_macro, render_sentence
+from chimeralab.report.listing import COLUMNS, ConversationRow, make_row, message_spans, strip
+from chimeralab.report.messages import (
+    MAX_MESSAGES,
+    Transcript,
+    fold_repeats,
+    list_messages,
+    list_repeated,
+    loop_marks,
+    positions_shown,
+)
+from chimeralab.report.page import render, render_sentence
 
 MAX_SPANS = 6
 MAX_LOOPS = 6
@@ -94,33 +101,39 @@ def loop_spans(detection: Detection) -> list[Episode]:
     return [Episode(*span) for span in zip(starts, ends, strict=True)]
 
 
-def loop_lines(detection: Detection, places: Mapping[int, str] = {}) -> Iterator[Markup]:
-    """Describe each loop in a line, verdicts first, with links to the `places` on the page.
+def list_loops(trajectory: Trajectory, detection: Detection, loops: Loops) -> list[dict[str, Any]]:
+    """What the sentences on loops need: verdicts if there are any, else notices, in order."""
+    found = list_verdicts(detection.loops)
+    found = found or [loop for loop in detection.loops if loop.level == "notice"]
+    inside = defaultdict[tuple[str, int], list[int]](list)
+    marks = loop_marks(trajectory.turns, found, loops)
+    for position, (covering, _) in marks.items():
+        for loop in covering:
+            inside[loop.stream, loop.began].append(position)
+    listed = list[dict[str, Any]]()
+    for loop in sorted(found, key=lambda loop: (loop.began, loop.noticed)):
+        positions = sorted(inside[loop.stream, loop.began])
+        names = dict.fromkeys(trajectory.turns[n - 1].speaker for n in positions)
+        who = [(name or "")[:MAX_SPEAKER_CHARACTERS] for name in names]
+        listed.append(
+            {
+                "loop": loop,
+                "who": who if len(who) == 1 and who[0] else len(who),
+                "messages": len(positions),
+                "frame": fill_frame(loop),
+                "repeated": list_repeated(trajectory.turns, positions),
+            }
+        )
+    return listed
 
-    A notice that became a verdict is not repeated. Without loop detection there are no lines.
-    """
-    ranked = sorted(detection.loops, key=lambda loop: loop.level != "verdict")
-    sure = {(loop.stream, loop.began) for loop in ranked if loop.level == "verdict"}
-    named = [x for x in ranked if x.level == "verdict" or (x.stream, x.began) not in sure]
-    for loop in named[:MAX_LOOPS]:
-        yield describe_loop(loop, places)
-    if len(named) > MAX_LOOPS:
-        yield Markup("{}.").format(plural(len(named) - MAX_LOOPS, "further loop"))
-    if detection.looping is not None and not named:
-        steps = plural(detection.steps or 0, "message or tool call", "messages and tool calls")
-        yield Markup("No loop in {}.").format(steps)
 
-
-def describe_loop(loop: Loop, places: Mapping[int, str]) -> Markup:
-    """Describe a loop and what repeats.
-
-    >>> found = Loop("verdict", "cycle", "speaker:<bot>", 7, 9, None, 3, (5, 6), "Once more", 0.82)
-    >>> print(describe_loop(found, {}).striptags())  # doctest: +NORMALIZE_WHITESPACE
-    Loops: cycle of 3 since message 7 by <bot>, still going on, score 0.82; message 9 repeats
-    messages 5 and 6: Once more
-    """
-    speaker = loop.stream.removeprefix("speaker:") if ":" in loop.stream else ""
-    return render_macro("blocks.html", "loop_line", loop, speaker[:MAX_SPEAKER_CHARACTERS], places)
+def fill_frame(loop: Loop) -> list[str | list[tuple[str, int]]]:
+    """The fixed parts of a template, with the fillings of its slots and how often each came."""
+    slots = zip(*[row[1:] for row in loop.fillings or ()], strict=True)
+    return [
+        part if part is not None else Counter(map(str, next(slots, ()))).most_common()
+        for part in loop.frame or ()
+    ]
 
 
 def operating_point(detector: Detector) -> str:
@@ -252,36 +265,50 @@ def draw_judged(  # noqa: PLR0913, PLR0917 - what was judged, how, and where the
     return render("conversation.html", frame="base.html", **shown, **figures)
 
 
-def conversation_page(
-    trajectory: Trajectory, detection: Detection, judges: DetectorPair, words: ResultWords
+def conversation_page(  # noqa: PLR0913 - what was judged, how, and which part of it is shown
+    trajectory: Trajectory,
+    detection: Detection,
+    judges: DetectorPair,
+    words: ResultWords,
+    *,
+    in_study: bool = False,
+    limit: int = MAX_MESSAGES,
+    at: int | None = None,
 ) -> dict[str, Any]:
-    """The content of `conversation.html` for a judged conversation, except for the figures."""
+    """The content of `conversation.html` for a judged conversation, except for the figures.
+
+    The locked rule has marks among the messages of a study, and else a fold of its own.
+    """
     detector, loops = judges
-    messages = list_messages(trajectory, detection, loops or LOOPS)
-    said = [message for message in messages if isinstance(message, ShownMessage)]
-    shown = frozenset(message.turn for message in said if message.turn)
-    places = {m.position: f"turn-{m.turn}" if m.turn else f"message-{m.position}" for m in said}
+    total = len(trajectory.turns)
+    shown = positions_shown(total, detection, limit, at)
+    messages = list_messages(trajectory, detection, loops or LOOPS, shown)
+    links = frozenset(shown)
     window = detector.thresholds.window if detector and detector.thresholds else None
-    marks = {message.position: message.loop for message in said if message.loop}
-    sure = (n for n, (loops, _) in marks.items() if loops[0].level == "verdict")
-    first_loop = next(sure, None)
+    looping = list_loops(trajectory, detection, loops or LOOPS)
+    spans = message_spans(detection, total)
     return {
         "detection": detection,
         "window": window,
         "rule": detector.rule if detector else None,
         "words": words,
+        "in_study": in_study,
         "verdict": describe_verdict(detection, words),
         "evidence": detection.evidence[:MAX_FINDINGS],
         "up": None,
-        "loops": list(loop_lines(detection, places)),
-        "first_loop": places[first_loop] if first_loop else None,
-        "repeated": stretches(trajectory, detection, marks),
+        "run": (),
+        "looping": looping[:MAX_LOOPS],
+        "more_loops": len(looping) - MAX_LOOPS,
+        "strip": strip(total, spans),
+        "inside": {n for first, last in spans for n in range(first, last + 1)},
         "points": [operating_point(judge) for judge in dict.fromkeys(judges) if judge],
         "most_fields": MAX_FIELDS,
-        "trace": [row for row in detection.trace or () if row.turn in shown],
-        "transcript": Transcript(messages, window, "log", words, shown, places),
-        "left_out": len(trajectory.turns) - len(said),
-        "total": len(trajectory.turns),
+        "trace": [row for row in detection.trace or () if row.position in links],
+        "transcript": Transcript(
+            fold_repeats(messages), "log", words, links, window if in_study else None
+        ),
+        "left_out": total - len(shown),
+        "total": total,
     }
 
 

@@ -30,7 +30,6 @@ from chimeralab.report.page import (
     definitions,
     details,
     find_blocks,
-    paragraph,
     render,
 )
 from chimeralab.report.table import Dash, Table, make_table
@@ -57,9 +56,9 @@ PACKAGES = (
 class Frame(NamedTuple):
     """The parts of a report that its kind of study fills in.
 
-    `verdicts` replace the plain sentences of the `glance` on the page, `remarks` follow the result,
-    and the sections in `first` precede all others. `sheets` and `numbers` are written as files
-    only.
+    The `headline` is the first sentence of the `glance` unless there is another; `verdicts` and
+    `remarks` follow it, and the sections in `first` precede all others. `sheets` and `numbers` are
+    written as files only.
     """
 
     kind: str
@@ -77,6 +76,7 @@ class Frame(NamedTuple):
     software: Table
     not_shown: Sequence[str]
     verdicts: Sequence[Block] = ()
+    headline: str = ""
     first: Sequence[Section] = ()
     sheets: Sequence[Table] = ()
     numbers: Mapping[str, NamedNumber] = MappingProxyType({})
@@ -124,7 +124,8 @@ def make_page(frame: Frame) -> Report:
         locked=frame.lock is not None,
         findings=len(frame.verification.findings),
         deviations=len(frame.verification.deviations),
-        glance=frame.verdicts or [paragraph(sentence, "lead") for sentence in frame.glance],
+        headline=frame.headline or frame.glance[0],
+        glance=frame.verdicts,
         remarks=[remark for remark in frame.remarks if remark],
         sections=sections,
         first=len(frame.first),

@@ -1,18 +1,18 @@
 """Rows of the table of conversations, shared by `chimera show` and the app."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from chimeralab.core.numbers import percent
+from chimeralab.core.numbers import percent, short_count
 from chimeralab.core.records import Detection
-from chimeralab.detection.verdict import findings, list_looping_turns
+from chimeralab.detection.verdict import findings, list_verdicts, name_kind
 
 COLUMNS = {
-    "conversation": "conversation",
-    "messages": "messages",
-    "judged": "judged",
+    "conversation": "conversation, and what repeats",
     "loop": "loop",
     "since": "since message",
-    "share": "share of turns",
+    "share": "where",
+    "cost": "tokens lost",
 }
 # Labels of rows that are not a kind of loop.
 NO_LOOP = {
@@ -21,7 +21,7 @@ NO_LOOP = {
     "none": "no loop",
     "unasked": "no collapse",  # loops were not looked for
 }
-BARS = 48
+STRIP = 240  # pixels
 
 
 ColumnHeading = tuple[str, str, str | None, str | None]
@@ -29,36 +29,46 @@ ColumnHeading = tuple[str, str, str | None, str | None]
 
 
 class ConversationRow(NamedTuple):
-    """One conversation: the kind of loop, the message it began with, the share of turns.
+    """One conversation: its kind of loop, where it loops, and what that cost.
 
-    `strip` encodes the similarities as letters, and `evidence` says what repeats. `key` identifies
-    the row on a live page.
+    `share` is that of the messages inside a loop, `strip` where they are, as an SVG path, and
+    `evidence` says what repeats. `key` identifies the row on a live page.
     """
 
     href: str
     id: str
     source: str | None
     messages: int
-    judged: str | None = None
+    parent: str | None = None
     kind: str | None = None
     since: int | None = None
+    until: int | None = None
     share: float | None = None
     strip: str | None = None
     evidence: str | None = None
+    tokens: int | None = None
+    estimated: bool = False
     key: int | None = None
 
     @property
-    def who(self) -> str:
-        """Whose turns were judged."""
-        return (self.judged or "").split(" (", maxsplit=1)[0]
+    def loop(self) -> str:
+        return "…" if self.kind is None else NO_LOOP.get(self.kind) or name_kind(self.kind)
 
     @property
-    def loop(self) -> str:
-        return "…" if self.kind is None else NO_LOOP.get(self.kind, self.kind)
+    def since_text(self) -> str:
+        return "" if self.since is None else f"{self.since:,} of {self.messages:,}"
 
     @property
     def share_text(self) -> str:
-        return "" if self.share is None else percent(self.share, 0)
+        if not self.share:
+            return ""
+        return percent(self.share, 0) + (" to the end" if self.until is None else "")
+
+    @property
+    def cost(self) -> str:
+        if not self.tokens:
+            return ""
+        return f"{'~' if self.estimated else ''}{short_count(self.tokens)}"
 
     @property
     def look(self) -> str:
@@ -69,40 +79,31 @@ class ConversationRow(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, float]:
-        """The sort key of an index: loops first, the longest share first."""
+        """The sort key of an index: loops first, those that cost most first."""
         order = ("looping", "collapsed", "noticed", "")
-        return order.index(self.look), -(self.share or 0.0)
-
-    def bars(self, *, looping: bool) -> str:
-        """The SVG path of the bars of the strip, 24 pixels high.
-
-        >>> ConversationRow("", "", None, 2, strip="aZ").bars(looping=True)
-        'M5 24V0h4V24z'
-        """
-        return "".join(
-            f"M{5 * place} 24V{24 - round(24 * (ord(letter.lower()) - ord('a')) / 25)}h4V24z"
-            for place, letter in enumerate(self.strip or "")
-            if letter.isupper() == looping
-        )
+        return order.index(self.look), -(self.tokens or 0)
 
 
 def make_row(
     detection: Detection, messages: int, href: str, key: int | None = None
 ) -> ConversationRow:
-    """Make the row of a conversation from its strongest finding."""
+    """Make the row of a conversation from its first loop, or else from its strongest finding."""
     kind, since = _kind(detection)
-    stuck = list_looping_turns(detection) | set(detection.collapsed)
+    looping = [loop for loop in list_verdicts(detection.loops) if loop.began == since]
+    cost = detection.loop_cost
     return ConversationRow(
         href,
         detection.id,
         detection.source,
         messages,
-        judged=detection.judged,
         kind=kind,
         since=since,
-        share=len(stuck) / detection.turns if detection.turns else None,
-        strip=_strip(detection, stuck),
-        evidence=next(findings(detection), None),
+        until=looping[0].ended if looping else None,
+        share=(detection.looping_messages or 0) / messages if messages else None,
+        strip=strip(messages, message_spans(detection, messages)),
+        evidence=looping[0].excerpt if looping else next(findings(detection), None),
+        tokens=cost.tokens if cost else None,
+        estimated=bool(cost and cost.estimated),
         key=key,
     )
 
@@ -118,19 +119,27 @@ def _kind(detection: Detection) -> tuple[str, int | None]:
     return ("none" if detection.looping is not None else "unasked"), None
 
 
-def _strip(detection: Detection, stuck: set[int]) -> str | None:
-    """Encode similarities as letters, one per bar, upper case in a loop; None without vectors.
+def message_spans(detection: Detection, messages: int) -> list[tuple[int, int]]:
+    """The stretches of messages between the ends of loops with a verdict, merged."""
+    spans = list[tuple[int, int]]()
+    verdicts = (loop for loop in detection.loops if loop.level == "verdict")
+    for first, last in sorted((loop.began, loop.ended or messages) for loop in verdicts):
+        if spans and first <= spans[-1][1] + 1:
+            spans[-1] = spans[-1][0], max(last, spans[-1][1])
+        else:
+            spans.append((first, last))
+    return spans
 
-    A bar is the highest similarity of its turns, from `a` (0) to `z` (1).
+
+def strip(messages: int, spans: Sequence[tuple[int, int]]) -> str:
+    """The SVG path of the stretches of a conversation that loop, 240 wide and 10 high.
+
+    >>> strip(10, [(6, 10)])
+    'M120.0 0h120.0v10h-120.0z'
     """
-    trace = detection.trace
-    if not trace or not trace[0].lags:
-        return None
-    bars = min(BARS, len(trace))
-    letters = []
-    for bar in range(bars):
-        part = trace[bar * len(trace) // bars : (bar + 1) * len(trace) // bars]
-        known = [s for row in part for s in (row.s1, row.s2) if s is not None]
-        letter = chr(ord("a") + round(25 * min(1.0, max(0.0, *known, 0.0))))
-        letters.append(letter.upper() if any(row.turn in stuck for row in part) else letter)
-    return "".join(letters)
+    scale = STRIP / max(1, messages)
+    return "".join(
+        f"M{(first - 1) * scale:.1f} 0h{(last - first + 1) * scale:.1f}v10"
+        f"h-{(last - first + 1) * scale:.1f}z"
+        for first, last in spans
+    )

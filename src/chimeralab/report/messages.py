@@ -1,13 +1,12 @@
-"""Messages of a conversation for a page: collapsible, marked, and with their tool calls.
-
-Some repeated messages are shown next to what they repeat, with the differences marked.
-"""
+"""Messages of a conversation for a page: what is new is marked, what repeats is grey or folded."""
 
 import json
 import re
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from difflib import SequenceMatcher
+from itertools import pairwise, zip_longest
 from textwrap import indent
 from typing import Any, NamedTuple
 
@@ -43,11 +42,14 @@ CALL_FOLD_LINES = 6
 MAX_CALLS = 20
 MAX_CHARACTERS = 20_000
 PAGE_CHARACTERS = 4_000_000
-# Messages are compared up to this length.
-MAX_WORDS = 250
-MAX_COMPARED = 4_000
-MAX_STRETCHES = 4
-MAX_PAIRS = 3
+# Repeats are compared word by word up to this length, and shown so up to this many changes.
+MAX_COMPARED = 2_400
+MAX_CHANGES = 24
+# Of a loop, this many rounds of repeats are shown; the others are folded, if there are enough.
+ROUNDS = 2
+MIN_FOLDED = 3
+MAX_TEXTS = 3
+EXCERPT = 280
 
 
 Text = tuple[str, str, int]
@@ -56,16 +58,14 @@ ShownCall = tuple[str, Text | None, Text | None, bool]
 """Name, arguments and result of a tool call (None: not in the log), and whether it failed."""
 LoopMark = tuple[list[Loop], list[int]]
 """The loops that contain a message (notices only without a verdict), and what it repeats."""
-Side = tuple[int, str | None, Markup]
-"""Position, speaker and marked words of one of two compared messages."""
 
 
 class ShownMessage(NamedTuple):
-    """One message. `turn` is its number if it is judged.
+    """One message. `turn` is its number if the collapse detector judged it.
 
     `repeat` is the earlier turn that it repeats, their similarity, and the length of the run.
     `answers` are the messages whose calls produced this one, where its text is shown. A `result`
-    belongs to a tool call that the page does not show.
+    belongs to a tool call that the page does not show. A `stale` message says nothing new.
     """
 
     position: int
@@ -81,45 +81,53 @@ class ShownMessage(NamedTuple):
     calls_left_out: int = 0
     result: bool = False
     answers: Sequence[int] = ()
+    stale: bool = False
+
+
+Item = ShownMessage | range | list[ShownMessage]
+"""A message, the positions of those left out, or repeats that are folded together."""
 
 
 class Transcript(NamedTuple):
-    """Messages in order; a range stands for those left out.
+    """Messages in order. `links` are the positions that can be linked to.
 
-    `links` are the turns on the page, and `places` the anchors of its messages.
+    Of a study, `window` is that of its rule, whose marks are then shown with each message. A
+    server adds the `more` address where it shows those left out.
     """
 
-    messages: Sequence[ShownMessage | range]
-    window: int | None
+    messages: Sequence[Item]
     kept_in: str
     words: ResultWords = FACT
     links: frozenset[int] = frozenset()
-    places: Mapping[int, str] = {}
+    window: int | None = None
+    more: str | None = None
 
 
 def list_messages(
-    trajectory: Trajectory, detection: Detection, loops: Loops = LOOPS
+    trajectory: Trajectory,
+    detection: Detection,
+    loops: Loops = LOOPS,
+    shown: Sequence[int] | None = None,
 ) -> list[ShownMessage | range]:
     """List the messages in order; very long conversations leave out ranges."""
-    shown = positions_shown(len(trajectory.turns), detection)
-    calls = sum(min(MAX_CALLS, len(trajectory.turns[n - 1].calls)) for n in shown)
-    texts = max(1, len(shown) + 2 * calls)
-    limit = min(MAX_CHARACTERS, PAGE_CHARACTERS // texts)
+    turns = trajectory.turns
+    shown = positions_shown(len(turns), detection) if shown is None else shown
+    calls = sum(min(MAX_CALLS, len(turns[n - 1].calls)) for n in shown)
+    limit = min(MAX_CHARACTERS, PAGE_CHARACTERS // max(1, len(shown) + 2 * calls))
     numbers = {position: turn for turn, position in enumerate(detection.positions, start=1)}
     traces = {trace.position: trace for trace in detection.trace or ()}
     evidence = {each.turn: each for each in detection.evidence}
-    marks = loop_marks(trajectory.turns, detection.loops, loops)
-    answers = _answers(trajectory.turns)
+    marks, answers = loop_marks(turns, detection.loops, loops), _answers(turns)
     items: list[ShownMessage | range] = []
-    before = 0
-    for position in (*shown, len(trajectory.turns) + 1):
+    for before, position in pairwise((0, *shown, len(turns) + 1)):
         if position > before + 1:
             items.append(range(before + 1, position))
-        before = position
-        if position > len(trajectory.turns):
+        if position > len(turns):
             break
-        turn, trace = trajectory.turns[position - 1], traces.get(position)
-        result = _is_result(turn)
+        turn, trace = turns[position - 1], traces.get(position)
+        result, mark = _is_result(turn), marks.get(position)
+        original = turns[mark[1][0] - 1] if mark and mark[1] else None
+        text = fold(turn.text, max(2 * FOLD_AT, limit), of_call=result)
         items.append(
             ShownMessage(
                 position=position,
@@ -129,29 +137,78 @@ def list_messages(
                 spoken=turn.spoken,
                 collapsed=trace.collapsed if trace else False,
                 repeat=_repeat(trace, evidence.get(trace.turn)) if trace else None,
-                text=fold(turn.text, max(2 * FOLD_AT, limit), of_call=result),
-                loop=marks.get(position),
-                calls=[_show_call(call, limit) for call in turn.calls[:MAX_CALLS]],
+                text=_mark(text, original.text) if original else text,
+                loop=mark,
+                calls=[
+                    _show_call(call, limit, before)
+                    for call, before in zip_longest(
+                        turn.calls[:MAX_CALLS],
+                        (original.calls if original else ())[: len(turn.calls[:MAX_CALLS])],
+                    )
+                ],
                 calls_left_out=max(0, len(turn.calls) - MAX_CALLS),
                 result=result,
                 answers=answers.get(position, ()),
+                stale=original is not None and describe_turn(turn) == describe_turn(original),
             )
         )
     return items
 
 
-def positions_shown(messages: int, detection: Detection) -> list[int]:
-    """All positions or, if there are many, the head, the tail and around onsets and ends."""
-    if messages <= MAX_MESSAGES:
+def fold_repeats(items: Sequence[ShownMessage | range]) -> list[Item]:
+    """Fold the messages of a loop after its first rounds, with the results shown at their calls."""
+    found: list[Item] = []
+    rounds: Counter[tuple[str, int]] = Counter()
+    held: list[ShownMessage] = []
+
+    def release() -> None:
+        if sum(not message.answers for message in held) < MIN_FOLDED:
+            found.extend(held)
+        else:
+            found.append(list(held))
+        held.clear()
+
+    for item in items:
+        loop = item.loop if isinstance(item, ShownMessage) else None
+        if isinstance(item, range) or not (loop or (held and item.answers)):
+            release()
+            found.append(item)
+        elif loop is None:
+            held.append(item)
+        else:
+            name = loop[0][0].stream, loop[0][0].began
+            rounds[name] += bool(loop[1])
+            repeats = loop[0][0].level == "verdict" and loop[1]
+            if repeats and rounds[name] > ROUNDS * max(1, loop[0][0].period):
+                held.append(item)
+            else:
+                release()
+                found.append(item)
+    release()
+    return found
+
+
+def positions_shown(
+    messages: int, detection: Detection, limit: int = MAX_MESSAGES, at: int | None = None
+) -> list[int]:
+    """All positions or, if there are many, the head, the tail and around onsets and ends.
+
+    A page that starts `at` a position has the next ones, up to the limit.
+    """
+    if at is not None:
+        return list(range(min(at, messages), min(messages, at + limit - 1) + 1))
+    if messages <= limit:
         return list(range(1, messages + 1))
-    shown = {*range(1, HEAD + 1), *range(messages - TAIL + 1, messages + 1)}
+    head, tail = min(HEAD, limit // 4), min(TAIL, limit // 8)
+    shown = {*range(1, head + 1), *range(messages - tail + 1, messages + 1)}
     loops, where = detection.loops, detection.positions
     edges_of_loops = [(loop.began, loop.noticed, loop.ended or messages) for loop in loops]
     edges_of_collapse = [(where[e.start - 1], where[e.end - 1]) for e in detection.episodes]
     for edges in (*edges_of_loops, *edges_of_collapse):
-        for at in edges:
-            shown.update(range(max(1, at - BEFORE_EDGE), min(messages, at + AFTER_EDGE) + 1))
-        if len(shown) >= MAX_MESSAGES:
+        for at_edge in edges:
+            first, last = max(1, at_edge - BEFORE_EDGE), min(messages, at_edge + AFTER_EDGE)
+            shown.update(range(first, last + 1))
+        if len(shown) >= limit:
             break
     return sorted(shown)
 
@@ -213,12 +270,82 @@ def _first_result(text: str, waiting: Iterable[str]) -> str | None:
     return max(parts, key=len, default=None)
 
 
-def _show_call(call: Call, limit: int) -> ShownCall:
-    def fold_optional(text: str | None) -> Text | None:
-        return None if text is None else fold(text, max(2 * CALL_FOLD_AT, limit), of_call=True)
+def _show_call(call: Call, limit: int, original: Call | None) -> ShownCall:
+    def show(text: str | None, earlier: str | None) -> Text | None:
+        if text is None:
+            return None
+        shown = fold(text, max(2 * CALL_FOLD_AT, limit), of_call=True)
+        return shown if earlier is None else _mark(shown, earlier)
 
-    arguments = None if call.arguments is None else format_arguments(call.arguments)
-    return call.name, fold_optional(arguments), fold_optional(call.result), has_failed(call)
+    before = (_arguments(original), original.result) if original else (None, None)
+    now = _arguments(call), call.result
+    arguments, result = map(show, now, before)
+    return call.name, arguments, result, has_failed(call)
+
+
+def _arguments(call: Call) -> str | None:
+    return None if call.arguments is None else format_arguments(call.arguments)
+
+
+def describe_turn(turn: Turn) -> str:
+    """The text of a message with its calls, to compare and to quote it.
+
+    >>> describe_turn(Turn("Once\\n more."))
+    'Once more.'
+    """
+    calls = (f"{call.name} {_arguments(call) or ''} → {call.result}" for call in turn.calls)
+    return " ".join("\n".join([turn.text, *calls]).split())
+
+
+def _mark(text: Text, earlier: str) -> Text:
+    return mark_news(text[0], earlier[: len(text[0]) + MAX_COMPARED]), *text[1:]
+
+
+def mark_news(text: str, earlier: str) -> str:
+    """Grey the words that an earlier text has, too, and mark the new ones.
+
+    Texts that are long, or too different to compare, stay as they are.
+
+    >>> mark_news("Once <again>.", "Once more.")
+    Markup('<span class="same">Once </span><mark>&lt;again&gt;</mark><span class="same">.</span>')
+    """
+    if not text or text == earlier[: len(text)]:
+        return _SAME.format(neutralize(text)) if text else text
+    if max(len(text), len(earlier)) > MAX_COMPARED:
+        return text
+    before, after = (re.findall(r"\w+|\s+|[^\w\s]+", each) for each in (earlier, text))
+    changes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    if len(changes) > MAX_CHANGES or not any(change[0] == "equal" for change in changes):
+        return text
+    return Markup("").join(
+        (_SAME if what == "equal" else _NEW).format(neutralize("".join(after[c:d])))
+        for what, _, _, c, d in changes
+        if d > c
+    )
+
+
+_SAME, _NEW = Markup('<span class="same">{}</span>'), Markup("<mark>{}</mark>")
+
+
+def list_repeated(turns: Sequence[Turn], positions: Sequence[int]) -> list[tuple[str, int]]:
+    """The texts that recur among the messages of a loop, and how often each came.
+
+    Where no message as a whole does, calls are counted without what is said about them.
+
+    >>> list_repeated([Turn("Yes."), Turn("No."), Turn("Yes."), Turn("No.")], [1, 2, 3, 4])
+    [('Yes.', 2), ('No.', 2)]
+    """
+    inside = [turns[position - 1] for position in positions]
+    counted = Counter(map(describe_turn, inside))
+    if len(counted) > len(inside) / 2:
+        calls = (replace(turn, text="") for turn in inside if turn.calls)
+        counted = Counter(map(describe_turn, calls)) or counted
+    often = [each for each in counted.most_common(MAX_TEXTS) if each[1] > 1]
+    return [(shorten(text), n) for text, n in often]
+
+
+def shorten(text: str) -> str:
+    return text if len(text) <= EXCERPT else text[: EXCERPT - 1].rstrip() + "…"
 
 
 def format_arguments(arguments: Any) -> str:
@@ -281,73 +408,3 @@ def _repeat(trace: TurnTrace, evidence: Evidence | None) -> tuple[int, float | N
     before = ((1, trace.period1, trace.s1), (2, trace.period2, trace.s2))
     found = [(trace.turn - n, s, trace.run) for n, near, s in before if near and s is not None]
     return max(found, key=lambda repeat: repeat[1], default=None)
-
-
-def stretches(
-    trajectory: Trajectory, detection: Detection, marks: Mapping[int, LoopMark]
-) -> list[tuple[str, list[tuple[Side, Side]]]]:
-    """Pair the first round of each loop and the first turn of each collapse with its original.
-
-    Returns titles with pairs of an earlier and a later message; `marks` are those of `loop_marks`.
-    """
-    found = list[tuple[str, list[tuple[Side, Side]]]]()
-    shown = set[tuple[int, int]]()
-    for title, pairs in _find_repeats(detection, marks):
-        new = [pair for pair in pairs if pair not in shown]
-        shown.update(new)
-        if new and len(found) < MAX_STRETCHES:
-            found.append((title, [side_by_side(trajectory.turns, *pair) for pair in new]))
-    return found
-
-
-def _find_repeats(
-    detection: Detection, marks: Mapping[int, LoopMark]
-) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """Titles with pairs of positions: the original and its repetition."""
-    for loop in sorted(detection.loops, key=lambda loop: (loop.began, loop.noticed)):
-        if loop.level != "verdict":
-            continue
-        inside = [n for n in sorted(marks) if n >= loop.noticed and (loop.ended or n) >= n]
-        repeating = [(marks[n][1][-1], n) for n in inside if marks[n][1]]
-        pairs = repeating[: min(max(1, loop.period), MAX_PAIRS)]
-        yield f"Loop since message {loop.began} ({loop.kind})", pairs
-    evidence = {each.turn: each for each in detection.evidence}
-    for episode in detection.episodes:
-        if first := evidence.get(episode.start):
-            pair = (detection.positions[first.repeats - 1], detection.positions[first.turn - 1])
-            yield f"Turn {first.turn}, which repeats turn {first.repeats}", [pair]
-
-
-def side_by_side(turns: Sequence[Turn], earlier: int, later: int) -> tuple[Side, Side]:
-    """Compare two messages, marking the words that only one of them has.
-
-    >>> side_by_side([Turn("Once more."), Turn("Once <again>.")], 1, 2)[1][2]
-    Markup('Once <mark>&lt;again&gt;</mark>.')
-    """
-    both = [_words_of(turns[position - 1]) for position in (earlier, later)]
-    cut = ["…" if len(words) > MAX_WORDS else "" for words in both]
-    before, after = (words[:MAX_WORDS] for words in both)
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    parts: tuple[list[Markup], list[Markup]] = ([], [])
-    for what, a, b, c, d in matcher.get_opcodes():
-        mark = Markup("{}") if what == "equal" else Markup("<mark>{}</mark>")
-        for side, words in zip(parts, (before[a:b], after[c:d]), strict=True):
-            if words:
-                side.append(mark.format(neutralize("".join(words))))
-    who = [turn.speaker or turn.role for turn in (turns[earlier - 1], turns[later - 1])]
-    left, right = (Markup("").join(each) + end for each, end in zip(parts, cut, strict=True))
-    return (earlier, who[0], left), (later, who[1], right)
-
-
-def _words_of(turn: Turn) -> list[str]:
-    """Split a message and its tool calls into words.
-
-    >>> _words_of(Turn("Once more, please."))
-    ['Once', ' ', 'more', ',', ' ', 'please', '.']
-    """
-    calls = [
-        f"calls {call.name}\n{format_arguments(call.arguments)}\n→ {call.result}"
-        for call in turn.calls
-    ]
-    text = "\n".join([*([turn.text] if turn.text else []), *calls])
-    return re.findall(r"\w+|\s+|[^\w\s]", text[:MAX_COMPARED])

@@ -13,8 +13,18 @@ from typing import Any, NamedTuple, TypeVar
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from chimeralab.core.numbers import between, number, p_phrase, plural
+from chimeralab.core.numbers import (
+    between,
+    number,
+    p_phrase,
+    percent,
+    plural,
+    short_count,
+    short_time,
+)
 from chimeralab.core.text import neutralize
+from chimeralab.detection.cause import CAUSES
+from chimeralab.detection.verdict import name_kind
 from chimeralab.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -135,7 +145,16 @@ def environment(*folders: Path) -> Environment:
         return getattr(macros, name)(block)
 
     made.filters["thousands"] = "{:,}".format
-    made.globals |= {"show": show, "plural": plural}
+    made.globals |= {
+        "show": show,
+        "plural": plural,
+        "percent": percent,
+        "p_phrase": p_phrase,
+        "short_count": short_count,
+        "short_time": short_time,
+        "name_kind": name_kind,
+        "causes": CAUSES,
+    }
     return made
 
 

@@ -53,8 +53,28 @@ def format_estimate(value: float | None, interval: Interval | None, unit: Unit) 
     return f"{shown} ({between(interval, unit.digits, unit.scale)})"
 
 
+def clip_interval(
+    interval: Interval | None, unit: Unit, weights: Mapping[Any, float] | None = None
+) -> Interval | None:
+    """Cut off what a difference of shares can't be; `weights` are those of a contrast.
+
+    >>> clip_interval(Interval(-1.546, 0.2), SHARE)
+    Interval(low=-1.0, high=0.2)
+    """
+    if interval is None or not unit.percent:
+        return interval
+    signed = list(weights.values()) if weights else [1.0, -1.0]
+    least, most = (sum(each for each in signed if each * sign > 0) for sign in (-1, 1))
+    return Interval(max(interval.low, least), min(interval.high, most))
+
+
 def format_difference(
-    value: float | None, interval: Interval | None, unit: Unit, *, bare: bool = False
+    value: float | None,
+    interval: Interval | None,
+    unit: Unit,
+    weights: Mapping[Any, float] | None = None,
+    *,
+    bare: bool = False,
 ) -> str:
     """Format a signed difference with its interval; `bare` omits the unit.
 
@@ -63,6 +83,7 @@ def format_difference(
     """
     if value is None:
         return NONE
+    interval = clip_interval(interval, unit, weights)
     shown = (
         format_change(value, unit)
         if not bare

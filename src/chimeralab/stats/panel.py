@@ -5,6 +5,7 @@ A detector and a rater are such a pair, too, with sensitivity and specificity.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from math import isclose
 from typing import Any
 
 import numpy as np
@@ -218,6 +219,11 @@ def _assemble(table: Table2x2, intervals: Mapping[str, Any], n_total: int, n_val
         "negative_agreement": pair.negative_agreement(table),
         **intervals,
     }
+    # Next to a rater who never varies, kappa is 0 in every resample: no width is not certainty.
+    for name in ("kappa_ci", "kappa_ci_bootstrap"):
+        found = values[name]
+        if found is not None and isclose(found.low, found.high, abs_tol=1e-6):
+            values[name] = None
     missing = [f.name for f in fields(Panel) if values.get(f.name, 0) is None]
     reasons = {name: _reason(name, table) for name in missing}
     return Panel(n_total=n_total, n_valid=n_valid, table=table, reasons=reasons, **values)
@@ -232,8 +238,9 @@ def _reason(name: str, table: Table2x2) -> str:
         return "neither rater gave a 0"
     if pair.cohen_kappa(table) is None:
         return "both raters gave every item the same label: no variance, nothing beyond chance"
-    if is_perfect(table):
-        return "agreement is perfect: this interval would have no width; see kappa_ci_score"
+    if is_perfect(table) or not pair.kappa_max(table):
+        why = "agreement is perfect" if is_perfect(table) else "one rater never varies"
+        return f"{why}: this interval would have no width; see kappa_ci_score"
     return "too few sampling units: without one of them the labels no longer vary"
 
 

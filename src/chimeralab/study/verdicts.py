@@ -220,8 +220,9 @@ def _differences(stored: Mapping[str, Any], again: Mapping[str, Any]) -> Iterato
     same_loops = stored.get("loop_detector") == again["loop_detector"]
     loops = stored.get("loops")
     for old, new in zip(loops if isinstance(loops, list) else (), again["loops"], strict=False):
-        if isinstance(old, dict) and "echoes" not in old:  # as older versions stored it
-            del new["echoes"]
+        for name in ("echoes", "frame", "fillings"):
+            if isinstance(old, dict) and name not in old:  # as older versions stored it
+                del new[name]
     for name in (*FIRM, *(LOOPS if same_loops else ())):
         if not nearly_equal(stored.get(name), again[name], 1e-9):
             yield f"{name} {format_value(stored.get(name))} → {format_value(again[name])}"

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chimeralab.core.errors import ChimeraError
+from chimeralab.detection.cost import Prices
 from chimeralab.web import logs
 from chimeralab.web.log_index import LogScanner
 from chimeralab.web.pages import is_rater, page, static_file
@@ -39,7 +40,9 @@ SECONDS_TO_CLOSE = 2
 class Site:
     """The logs and studies that a server shows."""
 
-    def __init__(self, paths: Sequence[str], *, allow_run: bool = False) -> None:
+    def __init__(
+        self, paths: Sequence[str], *, allow_run: bool = False, prices: Prices | None = None
+    ) -> None:
         self.allow_run = allow_run
         self.studies: list[StudyWatch] = []
         self.rating_workers: list[RatingWorker] = []
@@ -52,7 +55,7 @@ class Site:
             self.rating_workers = [rating.RatingWorker(folder) for folder in folders]
             self.authenticators = [rating.rater_auth(self.rating_workers)]
         rest = [path for path in paths if not (Path(path) / "plan.toml").is_file()]
-        self.scanner = LogScanner(rest, folders) if rest else None
+        self.scanner = LogScanner(rest, folders, prices) if rest else None
 
     def menu(self) -> list[tuple[str, str]]:
         """List the parts of the site by address and title."""
@@ -181,7 +184,7 @@ class StreamingServer(uvicorn.Server):
 def run_server(server: Server) -> None:
     """Serve the site behind the security middleware until interrupted."""
     options = server.options
-    site = Site(options.paths, allow_run=options.allow_run)
+    site = Site(options.paths, allow_run=options.allow_run, prices=options.prices)
     hosts = AllowedHosts(options.host, server.port, secure=options.certificate is not None)
     config = uvicorn.Config(
         SecurityMiddleware(

@@ -22,6 +22,7 @@ from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.numbers import plural
 from chimeralab.core.records import Detection, Trajectory, Turn, load_trajectory
 from chimeralab.core.text import replace_surrogates
+from chimeralab.detection.cost import Prices
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.loops import LOOPS
@@ -43,29 +44,39 @@ SCHEMA = """
         id TEXT NOT NULL,
         source TEXT,
         messages INTEGER NOT NULL,
-        judged TEXT,
+        parent TEXT,
+        run TEXT NOT NULL,
         kind TEXT,
         since INTEGER,
+        until INTEGER,
         share REAL,
         strip TEXT,
-        evidence TEXT
+        evidence TEXT,
+        tokens INTEGER,
+        estimated INTEGER,
+        inside INTEGER,
+        cost INTEGER,
+        money REAL
     );
+    CREATE INDEX conversations_by_id ON conversations (id);
+    CREATE INDEX conversations_by_run ON conversations (run);
     CREATE INDEX conversations_by_kind ON conversations (kind);
     CREATE TABLE fields (n INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL);
     CREATE INDEX fields_by_value ON fields (name, value, n);
     CREATE TABLE contents (n INTEGER PRIMARY KEY, trajectory BLOB NOT NULL, detection BLOB);
     CREATE VIRTUAL TABLE texts USING fts5 (text, content='');
 """
+JUDGED = ("kind", "since", "until", "share", "strip", "evidence", "tokens", "estimated")
+ROW = ", ".join(("n", "id", "source", "messages", "parent", *JUDGED))
 PAGE = 50
 # Sort keys of the table, and their columns.
 ORDERS = {
     "log": "n",
     "conversation": "id",
-    "messages": "messages",
-    "judged": "judged",
     "loop": "kind",
     "since": "since",
     "share": "share",
+    "cost": "tokens",
 }
 
 
@@ -76,8 +87,8 @@ class Query:
     search: str = ""
     kind: str = ""
     fields: Mapping[str, str] | None = None
-    sort: str = "log"
-    descending: bool = False
+    sort: str = "cost"
+    descending: bool = True
     page: int = 1
 
 
@@ -120,25 +131,33 @@ class LogIndex:
         total = db.execute(f"SELECT count(*) FROM conversations {where}", values).fetchone()[0]  # noqa: S608
         page = min(max(query.page, 1), pages_of(total))
         rows = db.execute(
-            f"SELECT * FROM conversations {where} {_order(query)} LIMIT ? OFFSET ?",  # noqa: S608 - fixed column names
+            f"SELECT {ROW} FROM conversations {where} {_order(query)} LIMIT ? OFFSET ?",  # noqa: S608 - fixed column names
             (*values, PAGE, (page - 1) * PAGE),
         )
         return [ConversationRow._make((f"/logs/{n}", *row, n)) for n, *row in rows], total
 
-    def place(self, n: int, query: Query) -> tuple[int | None, int | None, int]:
-        """Get the neighbours of a conversation in the table, and its page.
+    def place(self, n: int, query: Query) -> tuple[int | None, int | None, int | None, int]:
+        """Get the neighbours of a conversation in the table, its place, and the number of rows.
 
-        One that doesn't match the query has its neighbours in the log.
+        One that doesn't match the query has its neighbours in the log, and no place.
         """
         where, values = _where(query)
         found = self._db.execute(f"SELECT n FROM conversations {where} {_order(query)}", values)  # noqa: S608
         rows = [row[0] for row in found]
         if n not in rows:
             last = self._db.execute("SELECT max(n) FROM conversations").fetchone()[0]
-            return n - 1 or None, n + 1 if n < (last or 0) else None, 1
+            return n - 1 or None, n + 1 if n < (last or 0) else None, None, len(rows)
         at = rows.index(n)
         after = rows[at + 1] if at + 1 < len(rows) else None
-        return rows[at - 1] if at else None, after, at // PAGE + 1
+        return rows[at - 1] if at else None, after, at + 1, len(rows)
+
+    def list_run(self, n: int) -> list[tuple[int, str, str | None]]:
+        """Number, id and parent of the conversations of a run, which sub-agents belong to."""
+        query = (
+            "SELECT n, id, parent FROM conversations"
+            " WHERE run = (SELECT run FROM conversations WHERE n = ?) ORDER BY n LIMIT 50"
+        )
+        return self._db.execute(query, [n]).fetchall()
 
     def kinds(self) -> dict[str, int]:
         """Count the conversations by kind of loop."""
@@ -147,6 +166,39 @@ class LogIndex:
         last = dict.fromkeys(NO_LOOP, 0)
         ordered = sorted(found, key=lambda kind: (kind in last, -found[kind]))
         return {kind: found[kind] for kind in ordered}
+
+    def summary(self, query: Query) -> dict[str, Any]:
+        """Add up the conversations that match a query, whatever their kind."""
+        where, values = _where(replace(query, kind=""))
+        sums = f"""
+            SELECT count(*) AS conversations, total(looping) AS looping,
+                total(messages) AS messages, total(inside) AS inside,
+                total(cost) AS cost, total(tokens) AS tokens,
+                max(estimated) AS estimated, total(money) AS money, count(money) AS priced,
+                total(looping AND until IS NULL) AS to_the_end
+            FROM (SELECT *, kind IS NOT NULL AND kind NOT IN ({_NO_LOOP}) AS looping
+                  FROM conversations {where})
+        """  # noqa: S608 - fixed column names
+        cursor = self._db.execute(sums, values)
+        names = [column[0] for column in cursor.description]
+        found = dict(zip(names, cursor.fetchone(), strict=True))
+        query = replace(query, kind="loop")
+        where, values = _where(query)
+        half = int(found["looping"] - 1) // 2
+        median = f"SELECT since FROM conversations {where} ORDER BY since LIMIT 1 OFFSET ?"  # noqa: S608
+        row = self._db.execute(median, (*values, max(0, half))).fetchone()
+        return {**found, "median": row and row[0]}
+
+    def rank(self, name: str, query: Query) -> list[tuple[str, int, int]]:
+        """The values of a field with the number of their loops and of all, most loops first."""
+        where, values = _where(replace(query, kind=""))
+        found = self._db.execute(
+            f"SELECT value, total(kind NOT IN ({_NO_LOOP})), count(*) FROM conversations"  # noqa: S608
+            f" JOIN fields USING (n) {where + ' AND' if where else 'WHERE'} name = ?"
+            " GROUP BY value ORDER BY 2 DESC, 3",
+            (*values, name),
+        )
+        return [(value, int(looping), total) for value, looping, total in found]
 
     def get(self, n: int) -> tuple[Trajectory, Detection | None] | None:
         """Load a conversation with its verdict, if there is one yet."""
@@ -161,10 +213,18 @@ class LogIndex:
         """Insert a conversation that is not judged yet."""
         db = self._db
         text = "\n".join([trajectory.id, *map(_words_of, trajectory.turns)])
+        name = replace_surrogates(trajectory.id)
+        parent = trajectory.parent and replace_surrogates(trajectory.parent)
+        query = "SELECT run FROM conversations WHERE id = ? LIMIT 1"
+        above = db.execute(query, [parent]).fetchone() if parent else None
+        run = above[0] if above else parent or f"{n} {name}"
         db.execute(
-            "INSERT INTO conversations (n, id, source, messages) VALUES (?, ?, ?, ?)",
-            (n, replace_surrogates(trajectory.id), trajectory.source, len(trajectory.turns)),
+            "INSERT INTO conversations (n, id, source, messages, parent, run)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (n, name, trajectory.source, len(trajectory.turns), parent, run),
         )
+        if parent and not above:  # it came before the one that started it
+            db.execute("UPDATE conversations SET run = ? WHERE id = ?", (run, parent))
         db.executemany("INSERT INTO fields VALUES (?, ?, ?)", [(n, *x) for x in fields.items()])
         db.execute("INSERT INTO contents VALUES (?, ?, NULL)", (n, _pack(trajectory.as_dict())))
         db.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (n, replace_surrogates(text)))
@@ -172,30 +232,29 @@ class LogIndex:
     def judge(self, n: int, messages: int, detection: Detection) -> ConversationRow:
         """Store the verdict on a conversation, and return its row."""
         row = make_row(detection, messages, f"/logs/{n}", key=n)
-        self._db.execute(
-            "UPDATE conversations SET judged = ?, kind = ?, since = ?, share = ?, strip = ?, "
-            "evidence = ? WHERE n = ?",
-            (
-                row.judged,
-                row.kind,
-                row.since,
-                row.share,
-                row.strip,
-                row.evidence and replace_surrogates(row.evidence),
-                n,
-            ),
-        )
+        whole, inside = detection.cost, detection.loop_cost
+        values = {
+            **{name: getattr(row, name) for name in JUDGED},
+            "evidence": row.evidence and replace_surrogates(row.evidence),
+            "inside": detection.looping_messages,
+            "cost": whole and whole.tokens,
+            "money": inside and inside.money,
+        }
+        fields = ", ".join(f"{name} = :{name}" for name in values)
+        self._db.execute(f"UPDATE conversations SET {fields} WHERE n = :n", {**values, "n": n})  # noqa: S608
         packed = _pack(as_json(detection))
         self._db.execute("UPDATE contents SET detection = ? WHERE n = ?", (packed, n))
         return row
+
+
+_NO_LOOP = ", ".join(map(repr, NO_LOOP))
 
 
 def _where(query: Query) -> tuple[str, list[Any]]:
     parts: list[str] = []
     values: list[Any] = []
     if query.kind == "loop":
-        parts.append(f"kind NOT IN ({', '.join('?' * len(NO_LOOP))})")
-        values += NO_LOOP
+        parts.append(f"kind NOT IN ({_NO_LOOP})")
     elif query.kind:
         parts.append("kind = ?")
         values.append(query.kind)
@@ -215,8 +274,13 @@ def pages_of(total: int) -> int:
 
 
 def _order(query: Query) -> str:
-    column = ORDERS.get(query.sort, "n")
-    return f"ORDER BY {column} IS NULL, {column} {'DESC' if query.descending else 'ASC'}, n"
+    column, way = ORDERS.get(query.sort, "n"), "DESC" if query.descending else "ASC"
+    if query.sort == "cost":  # the conversations of a run, with its sub-agents, stand together
+        whole = (
+            f"{'max' if query.descending else 'min'}(coalesce(tokens, 0)) OVER (PARTITION BY run)"
+        )
+        return f"ORDER BY {whole} {way}, run, {column} {way}, n"
+    return f"ORDER BY {column} IS NULL, {column} {way}, n"
 
 
 def _words_of(turn: Turn) -> str:
@@ -231,8 +295,14 @@ def _pack(value: Any) -> bytes:
 class LogScanner:
     """Read and judge logs in a background thread; pages may query it meanwhile."""
 
-    def __init__(self, paths: Sequence[str], leave_out: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        leave_out: Sequence[Path] = (),
+        prices: Prices | None = None,
+    ) -> None:
         self.paths = tuple(paths)
+        self._prices = prices
         self.feed = Feed()
         self.notes: list[str] = []
         self.state = "reading"
@@ -306,7 +376,7 @@ class LogScanner:
 
     def read_all(self) -> None:
         """Read every conversation and detect loops, which needs words only."""
-        words = Judge(None, LOOPS)
+        words = Judge(None, LOOPS, prices=self._prices)
         for path in self.paths:
             try:
                 for trajectory, detection in words.judge(self._read(path)):
@@ -392,20 +462,29 @@ def row_patches(row: ConversationRow) -> Iterator[Patch]:
     """Make the patches for a row once it is judged."""
     yield patch(f"{row.key}", look=row.look)
     cells = {
-        "judged": row.who,
         "loop": row.loop,
-        "since": "" if row.since is None else row.since,
+        "since": row.since_text,
         "share": row.share_text,
+        "cost": row.cost,
         "evidence": row.evidence or "",
     }
     for name, text in cells.items():
         yield patch(f"{row.key}-{name}", text)
-    if row.strip is not None:
-        for looping, name in ((False, "calm"), (True, "stuck")):
-            yield patch(f"{row.key}-{name}", path=row.bars(looping=looping))
+    yield patch(f"{row.key}-strip", path=row.strip or "")
 
 
 def _with_loops(new: Detection, words: Detection | None) -> Detection:
     """Merge a collapse verdict with the loops that were found before."""
-    names = ("steps", "looping", "loops", "loop_score", "loop_detector")
+    names = (
+        "steps",
+        "looping",
+        "loops",
+        "loop_score",
+        "loop_detector",
+        "messages",
+        "looping_messages",
+        "cost",
+        "loop_cost",
+        "after_notice",
+    )
     return replace(new, **{name: getattr(words, name) for name in names}) if words else new

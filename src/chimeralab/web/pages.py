@@ -22,18 +22,22 @@ HERE = Path(__file__).parent
 PAGES = environment(HERE / "templates", RATING)
 # Style sheets shared with written reports.
 SHEETS = [TEMPLATES / "page.css", TEMPLATES / "report.css", RATING / "rating.css"]
+# A window of this many messages has fewer than 5,000 elements.
+WINDOW = 200
 # The encoder is not thread-safe: it has a cache.
 ENCODING = threading.Lock()
 
 Trail = dict[str, str | None]
-"""Navigation of a page: the link `back` with its `title`, and its neighbours `before`, `after`."""
+"""Navigation of a page: the link `back` with its `title`, its `place` and neighbours, an export."""
 
 
 def page(request: Request, template: str, *, status: int = 200, **content: Any) -> HTMLResponse:
     """Render a template that extends `app.html`; raters get no menu."""
     menu = [] if is_rater(request) else request.app.state.site.menu()
     here = request.url.path
-    html = render(template, pages=PAGES, frame="app.html", menu=menu, here=here, **content)
+    chosen = request.cookies.get("theme")
+    frame = {"frame": "app.html", "theme": chosen if chosen in ("light", "dark") else None}
+    html = render(template, pages=PAGES, menu=menu, here=here, **frame, **content)
     return HTMLResponse(html, status)
 
 
@@ -51,14 +55,13 @@ def static_file(name: str) -> Path | None:
 
 def trail_to(study: int, name: str) -> Trail:
     """Make the navigation of a page that belongs to a study."""
-    return {"back": f"/study/{study}", "title": name, "before": None, "after": None}
+    return {"back": f"/study/{study}", "title": name}
 
 
 class LinkedFigure(NamedTuple):
-    """A figure by address, for wide and narrow screens."""
+    """A figure by address."""
 
-    wide: str
-    narrow: str | None
+    href: str
     label: str
     captions: Sequence[str]
 
@@ -73,28 +76,39 @@ class JudgedConversation(NamedTuple):
     pictures: str
 
 
-def show_conversation(request: Request, shown: JudgedConversation, trail: Trail) -> Response:
-    """Show the evidence, the figures, and every message."""
+def show_conversation(
+    request: Request,
+    shown: JudgedConversation,
+    trail: Trail,
+    *,
+    in_study: bool = False,
+    run: Sequence[Any] = (),
+) -> Response:
+    """Show what repeats, every message or a window of them, and the figures."""
     from chimeralab.report import conversation as drawing  # noqa: PLC0415 - slow to import
 
     trajectory, detection, judges, words, pictures = shown
-    content = drawing.conversation_page(trajectory, detection, judges, words)
+    at = request.query_params.get("at", "")
+    first = int(at) if at.isascii() and at.isdigit() and 0 < len(at) < 9 else None
+    content = drawing.conversation_page(
+        trajectory, detection, judges, words, in_study=in_study, limit=WINDOW, at=first
+    )
+    more = f"{request.url.path}?at=" if content["left_out"] else None
+    content["transcript"] = content["transcript"]._replace(more=more)
     figures: dict[str, Any] = {"timeline": None, "heat_map": None, "most_alike": ()}
     trace = detection.trace or ()
     if len(trace) > 1 and trace[0].lags:
         figures["timeline"] = LinkedFigure(
-            f"{pictures}/timeline.svg",
             f"{pictures}/timeline-narrow.svg",
             drawing.timeline_label(detection),
             [drawing.timeline_caption(detection, words)],
         )
         figures["heat_map"] = LinkedFigure(
             f"{pictures}/heat-map.svg",
-            None,
             f"Heat map of the similarity of {detection.turns:,} judged turns; dark means similar.",
             [drawing.heat_map_caption(detection, 1, words)],
         )
-    return page(request, "conversation.html", **content, **figures, trail=trail)
+    return page(request, "conversation.html", **{**content, **figures, "run": run}, trail=trail)
 
 
 def draw_picture(shown: JudgedConversation, name: str) -> Response:
@@ -104,7 +118,7 @@ def draw_picture(shown: JudgedConversation, name: str) -> Response:
     from chimeralab.report.charts.timeline import compare_turns  # noqa: PLC0415
 
     figure = None
-    if name in ("timeline", "timeline-narrow"):
+    if name == "timeline-narrow":
         figure = drawing.timeline_figure(shown.detection, shown.words)
     elif name == "heat-map" and shown.detection.turns > 1:
         turns = shown.trajectory.turns
@@ -114,5 +128,4 @@ def draw_picture(shown: JudgedConversation, name: str) -> Response:
         figure = drawing.heat_map_figure(shown.detection, compare_turns(vectors))
     if figure is None:
         raise HTTPException(404, "this conversation has no such figure")
-    drawn = figure.narrow if name == "timeline-narrow" and figure.narrow else figure.wide
-    return Response(str(drawn), media_type="image/svg+xml")
+    return Response(str(figure.narrow or figure.wide), media_type="image/svg+xml")

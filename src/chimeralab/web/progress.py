@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import plural
+from chimeralab.core.numbers import percent, plural
 from chimeralab.core.result_words import MARK
 from chimeralab.core.text import neutralize
 from chimeralab.study.database import name_cell
@@ -45,7 +45,10 @@ _EVENTS = "SELECT id, trajectory, turn, kind, detail FROM events"
 
 @dataclass(frozen=True, slots=True)
 class TalkCell:
-    """One conversation in the grid; a guard marks it as collapsed or looping."""
+    """One conversation in the grid; a guard marks it as collapsed, looping or clear.
+
+    `since` is the first turn that is marked, and `stuck` the number of them.
+    """
 
     id: str
     condition: str
@@ -55,6 +58,12 @@ class TalkCell:
     reason: str | None = None
     turns: int = 0
     mark: str = ""
+    since: int = 0
+    stuck: int = 0
+
+    @property
+    def is_marked(self) -> bool:
+        return self.mark in ("collapsed", "looping")
 
     @property
     def state(self) -> str:
@@ -66,13 +75,21 @@ class TalkCell:
 
     @property
     def text(self) -> str:
-        """The text of the cell, with symbols so that colour is not needed."""
+        """The text of the cell, with words and symbols so that colour is not needed."""
         sign = {"failed": "✕", "running": "…"}.get(self.state, "")
-        return (str(self.turns) if self.turns else "·") + sign + ("↻" if self.mark else "")
+        if self.is_marked:
+            share = percent(self.stuck / self.turns, 0) if self.turns else ""
+            return f"since {self.since}: {share} of {self.turns}{sign}"
+        if self.mark == "clear" and self.state == "done":
+            return "no loop"
+        return (str(self.turns) if self.turns else "·") + sign
 
     @property
     def look(self) -> str:
-        return f"cell {self.state} {self.mark}".strip()
+        fill = (
+            f"fill-{round(10 * self.stuck / self.turns)}" if self.is_marked and self.turns else ""
+        )
+        return " ".join(filter(None, ("cell", self.state, self.mark, fill)))
 
     @property
     def title(self) -> str:

@@ -21,6 +21,7 @@ from chimeralab.study import Study
 from chimeralab.study.export import write_ratings
 from chimeralab.web.pages import page, trail_to
 from chimeralab.web.rating import Form, RatingWorker, first, form_endpoint
+from chimeralab.web.serving import is_loopback
 
 TASKS: dict[Task, str] = {"rate": "rate", "adjudicate": "adjudicate disagreements"}
 EXPORTS: dict[str, Callable[[Study, Path], Path]] = {
@@ -57,7 +58,8 @@ def invite(request: Request, form: Form) -> Response:
     name, sample = first(form, "name"), first(form, "sample") or None
     token = worker.run(lambda service: service.invite(name, sample, task))
     link = f"{request.url.scheme}://{request.headers['host']}/rate?token={token}"
-    return about_study(request, "raters.html", link=link, **worker.run(_progress))
+    here = is_loopback(request.url.hostname or "")
+    return about_study(request, "raters.html", link=link, only_here=here, **worker.run(_progress))
 
 
 def _progress(service: RatingService) -> dict[str, Any]:

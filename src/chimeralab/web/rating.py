@@ -185,6 +185,7 @@ def sheet(request: Request) -> Response:
         after=n + 1 if n < len(session.sheets) else None,
         rubric=session.rubric,
         unsure=UNSURE,
+        missing="cite" in request.query_params,
     )
 
 
@@ -196,7 +197,11 @@ def save(request: Request, form: Form) -> Response:
     turns = [int(turn) for turn in form.get("turn", ()) if re.fullmatch("[0-9]{1,9}", turn)]
     reason = " ".join(first(form, "reason").split())
     draft = DraftRating(name, label, session.rubric.label_turns(turns), reason)
+    if label == "1" and not turns:  # keep what was written, and ask for the turns
+        draft = replace(draft, label="")
     saved = worker.run(lambda service: service.save(session.invitation, draft))
+    if label != draft.label:
+        return goto(f"/rate/{n}?cite")
     if not label:
         return Response(status_code=204)
     return goto(next_page(replace(session, drafts={**session.drafts, name: saved}), n))

@@ -10,8 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_urlsafe
+from typing import TYPE_CHECKING
 
 from chimeralab.core.errors import InputError, LogError
+
+if TYPE_CHECKING:
+    from chimeralab.detection.cost import Prices
 
 # Tried first, to keep addresses stable; if it is taken, any free port is used.
 PORT = 8472
@@ -29,6 +33,7 @@ class ServerOptions:
     allow_run: bool = False
     certificate: Path | None = None
     key: Path | None = None
+    prices: "Prices | None" = None
 
     @property
     def is_open_to_others(self) -> bool:

@@ -18,6 +18,7 @@ from chimeralab.core.text import neutralize
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import DetectorPair, resolve_loops
 from chimeralab.rating.study_audit import load_reliability, scope_of
+from chimeralab.study.verdicts import load_detections
 from chimeralab.web.live import lines
 from chimeralab.web.pages import (
     ENCODING,
@@ -63,6 +64,32 @@ def get_study(request: Request) -> StudyWatch:
     return watch
 
 
+# Name of a step, whether it is done, what is known about it, and what to do next (a command).
+Step = tuple[str, bool, str, str]
+
+
+def list_steps(watch: StudyWatch) -> list[Step]:
+    """The steps of a study in order."""
+    study, path = watch.study, watch.path
+    run = not any(cell.outcome is None for cell in watch.cells.values())
+    report = REPORT_PAGE in report_files(study.path)
+    steps = [
+        ("Plan", True, "", ""),
+        ("Lock", study.lock is not None, "", f"chimera lock {path}"),
+        ("Run", run, watch.figures()["talks"], f"chimera run {path}"),
+    ]
+    if watch.is_judged:
+        audit = load_reliability(study) if study.store_path.is_file() else None
+        judged = any(True for _ in load_detections(study)) if study.store_path.is_file() else False
+        rated = bool(audit and audit.raters)
+        steps += [
+            ("Judge", judged, "", f"chimera detect {path}"),
+            ("Rate", rated, "" if rated else "nobody has yet", f"/study/{watch.number}/raters"),
+            ("Audit", audit is not None, "", f"chimera audit {path}"),
+        ]
+    return [*steps, ("Report", report, "", f"chimera report {path}")]
+
+
 def overview(request: Request) -> Response:
     """Show the study: numbers, grid, metrics, failures and events."""
     watch = get_study(request)
@@ -82,6 +109,8 @@ def overview(request: Request) -> Response:
         locked=watch.study.lock is not None,
         figures=watch.figures(),
         marked=f"{MARK.collapsed} or looping".capitalize(),
+        marked_as=MARK.collapsed,
+        steps=list_steps(watch),
         grid=watch.grid(),
         done=watch.progress(),
         allow_run=request.app.state.site.allow_run,
@@ -113,7 +142,7 @@ def talk(request: Request) -> Response:
     cell = get_cell(request, watch)
     trail = trail_to(watch.number, watch.name)
     if cell.outcome is not None and cell.turns and watch.is_judged:
-        return show_conversation(request, load_judged_talk(watch, cell), trail)
+        return show_conversation(request, load_judged_talk(watch, cell), trail, in_study=True)
     study, session = watch.study, None
     if cell.outcome is not None:
         session = study.plan.kind.show_talk(study, cell.id, cell.condition)

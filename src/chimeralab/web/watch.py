@@ -9,7 +9,7 @@ import platform
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from chimeralab.core.parts import StandIn
 from chimeralab.core.records import Detection, Turn
 from chimeralab.core.text import neutralize
 from chimeralab.detection.guard import Guard
+from chimeralab.detection.verdict import list_looping_turns
 from chimeralab.study import Study
 from chimeralab.study.run import guard_factory
 from chimeralab.study.store import Archive, Row
@@ -58,14 +59,14 @@ class TalkGuards:
         third_party = isinstance(plan.acting.settings, StandIn)
         self._start = (lambda: Guard(vectors=False)) if third_party else guard_factory(plan, True)
 
-    def mark(self, archive: Archive, cell: TalkCell) -> str:
-        """Judge the new turns of a conversation: collapsed, looping, or ''."""
+    def mark(self, archive: Archive, cell: TalkCell) -> TalkCell:
+        """Judge the new turns of a conversation, and mark its cell."""
         if self._start is None:
-            return cell.mark
+            return cell
         if cell.id not in self._guards:
             self._guards[cell.id] = self._start(), 0
         guard, last = self._guards.pop(cell.id)
-        mark = cell.mark
+        mark, since, stuck = cell.mark, cell.since, cell.stuck
         for row in archive.turns(cell.id):
             if row["turn"] <= last:
                 continue
@@ -73,12 +74,14 @@ class TalkGuards:
             with ENCODING:
                 seen = guard.update(Turn(row["text"], row["speaker"], model=row["model"]))
             if seen.collapsed:
+                since, stuck = (since, stuck + 1) if mark == "collapsed" else (last, 1)
                 mark = "collapsed"
-            elif not mark and seen.loop and seen.loop.level != "notice":
-                mark = "looping"
+            elif mark != "collapsed" and seen.loop and seen.loop.level != "notice":
+                mark, since = "looping", since or seen.loop.loop.began
+                stuck = last - since + 1
         if cell.outcome is None:
             self._guards[cell.id] = guard, last
-        return mark
+        return replace(cell, mark=mark or "clear", since=since, stuck=stuck)
 
 
 class StudyWatch:
@@ -179,8 +182,14 @@ class StudyWatch:
         return next(load_detections(self.study, only=talk), None)
 
     def progress(self) -> Patch:
-        done = sum(cell.outcome is not None for cell in self.cells.values())
-        return patch("progress", value=done, most=max(1, len(self.cells)))
+        """How many turns are done, of those that the cells may still have."""
+        cells = list(self.cells.values())
+        done = sum(cell.turns for cell in cells)
+        return patch("progress", value=done, most=max(1, done + self.turns_missing(cells)))
+
+    def turns_missing(self, cells: Sequence[TalkCell]) -> int:
+        turns: int = self.study.plan.conversation.turns
+        return sum(turns - cell.turns for cell in cells if not cell.outcome)
 
     def run_state(self) -> tuple[bool, str]:
         """Whether a process is running the study, and a description."""
@@ -204,7 +213,7 @@ class StudyWatch:
         ends = Counter(cell.outcome for cell in cells if cell.outcome)
         speed = totals.recent_tokens / totals.recent_seconds if totals.recent_seconds else 0.0
         attempts = ", ".join(f"{n:,} {name}" for name, n in totals.failures.most_common(4))
-        missing = sum(plan.conversation.turns - cell.turns for cell in cells if not cell.outcome)
+        missing = self.turns_missing(cells)
         limit = plan.run.max_cost
         if totals.unpriced:  # a sum would be too low
             cost = "unknown: some answers have no price"
@@ -216,7 +225,7 @@ class StudyWatch:
             "state": state,
             "talks": f"{ends.total():,} of {len(cells):,}",
             "turns": f"{sum(cell.turns for cell in cells):,}",
-            "marked": f"{sum(bool(cell.mark) for cell in cells):,}",
+            "marked": f"{sum(cell.is_marked for cell in cells):,}",
             "early": f"{ends.total() - ends['completed']:,}",
             "attempts": attempts or "none",
             "speed": f"{speed:,.0f}" if running else "–",
@@ -299,7 +308,9 @@ class StudyWatch:
         changed, spoken = self._read_chain(archive)
         for cell in load_cells(archive, changed):
             known = self.cells.get(cell.id)
-            now = replace(cell, mark=known.mark if known else "")
+            now = cell
+            if known:
+                now = replace(cell, mark=known.mark, since=known.since, stuck=known.stuck)
             if now == known:
                 continue
             self.cells[cell.id] = now
@@ -373,13 +384,21 @@ class StudyWatch:
         self._guard(self._guards)
 
     def _load_marks(self) -> None:
-        """Mark the conversations that have stored verdicts."""
+        """Mark the conversations that have stored verdicts.
+
+        What is shown is the declared rule's, and of conversations that it leaves out the loop's.
+        """
         if not self.study.store_path.is_file():
             return
         for found in load_detections(self.study):
-            mark = "collapsed" if found.collapsed else "looping" if found.looping else ""
+            mark, since, stuck = "clear", 0, 0
+            if found.collapsed:
+                mark, since, stuck = "collapsed", found.collapsed[0], len(found.collapsed)
+            elif found.looping:
+                turns = sorted(list_looping_turns(found))
+                mark, since, stuck = "looping", turns[0] if turns else 0, len(turns)
             self._to_judge.discard(found.id)
-            self._mark(found.id, mark)
+            self._mark(found.id, mark, since, stuck)
 
     def _guard(self, guards: TalkGuards) -> None:
         """Show the new turns of each conversation to its guard."""
@@ -391,15 +410,17 @@ class StudyWatch:
             for talk in waiting:
                 if self._stop.is_set():
                     return
-                self._mark(talk, guards.mark(archive, self.cells[talk]))
+                cell = guards.mark(archive, self.cells[talk])
+                self._mark(talk, cell.mark, cell.since, cell.stuck)
         self.feed.publish(self.figure_patches())
 
-    def _mark(self, talk: str, mark: str) -> None:
+    def _mark(self, talk: str, mark: str, since: int, stuck: int) -> None:
         with self._lock:
             cell = self.cells.get(talk)
-            if cell is None or cell.mark == mark:
+            marked = cell and replace(cell, mark=mark, since=since, stuck=stuck)
+            if marked is None or cell == marked:
                 return
-            self.cells[talk] = replace(cell, mark=mark)
+            self.cells[talk] = marked
         self.feed.publish([self.cells[talk].patch()])
 
     def _count(self) -> None:

@@ -27,7 +27,7 @@ def test_output_survives_a_terminal_without_unicode(tmp_path: Path) -> None:
     log.write_text('{"id": "\u00fcber", "turns": ["a \u2013 b", "c", "d", "e", "f", "g"]}', "utf-8")
     code = "from chimeralab.cli.main import main; main()"
     ran = subprocess.run(
-        [sys.executable, "-c", code, "detect", str(log)],
+        [sys.executable, "-c", code, "detect", "--all", str(log)],
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         capture_output=True,
         check=False,

@@ -1,9 +1,14 @@
 """Progress of a run: counted from its events, and correct after a restart."""
 
+from io import StringIO
 from types import SimpleNamespace
 from typing import Any
 
-from chimeralab.cli.run import RunProgress
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from chimeralab.cli.run import RunProgress, show_live
 from chimeralab.runner import (
     AttemptFailed,
     Event,
@@ -79,3 +84,23 @@ def test_calls_in_forks_are_counted():
     shown.add(row)
     assert shown.calls == 3
     assert "calls/s" in str(shown)
+
+
+@pytest.mark.parametrize("width", [80, 50])
+def test_bar_and_time_left_are_whole_in_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    file = StringIO()
+    console = Console(file=file, force_terminal=True, width=width, height=24)
+    monkeypatch.setattr("chimeralab.cli.run.err", console)
+    progress = RunProgress()
+    with show_live(progress) as publish:
+        for news in (STARTED, turn(), turn(collapsed=True)):
+            publish(news)
+    shown = Text.from_ansi(file.getvalue()).plain.splitlines()
+    bars = [line for line in shown if "━" in line]
+    assert bars
+    assert all(set(line.strip()) <= set("━╸╺") for line in bars)
+    words = " ".join(" ".join(line for line in shown if "━" not in line).split())
+    assert words.endswith(" left")
+    assert "14/40 turns" in words

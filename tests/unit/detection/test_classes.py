@@ -80,6 +80,29 @@ VERDICTS: dict[str, tuple[str, list[Call]]] = {
         "no-news",
         [Call("bash", {"command": f"grep -rn '{q}' src"}, "") for q in QUERIES],
     ),
+    "details that are not there": (
+        "tool",
+        [Call("get_order_details", {"id": "A7"}, "Error: order A7 not found")] * 4,
+    ),
+    "output that never comes": (
+        "tool",
+        [
+            Call("sh", {"command": command}, "rc=0\nEXIT=0\n" if "EXIT" in command else "rc=0\n")
+            for command in (
+                "cd /src && JDK=17 mvn test 2>&1 | tail -50",
+                "cd /src && JDK=17 mvn test 2>&1",
+                'cd /src && JDK=17 mvn test 2>&1; echo "EXIT=$?"',
+                'mvn test > /tmp/out.txt 2>&1; echo "EXIT=$?"; cat /tmp/out.txt',
+            )
+        ],
+    ),
+    "code that prints nothing": (
+        "tool",
+        [
+            Call("python", {"code": f"numbers = [1, 2, 3]\n{line}\nfor n in numbers: chr(n)\n"}, "")
+            for line in ("found = []", "result = []", "letters = []")
+        ],
+    ),
     "plan reworded": (
         "no-news",
         [
@@ -157,6 +180,27 @@ HEALTHY: dict[str, list[Call]] = {
             Call("edit", {"path": "a.py", "old_string": f"x{n}", "new_string": f"y{n}"}, f"ok {n}"),
             Call("bash", {"command": "pytest -q"}, f"{n} failed"),
         )
+    ],
+    "check that works after each edit": [
+        call
+        for n in range(9)
+        for call in (
+            Call("edit", {"path": "a.py", "old_string": f"x{n}", "new_string": f"y{n}"}, f"ok {n}"),
+            Call("bash", {"command": "npm run lint"}, "No warnings or errors"),
+        )
+    ],
+    "edits whose arguments the log leaves out": [
+        call
+        for n in range(9)
+        for call in (Call("edit", None, "ok"), Call("bash", {"command": "npm run lint"}, "Clean."))
+    ],
+    "files written one after the other": [
+        Call(
+            "bash",
+            {"command": f"cat <<'EOF' > {name}.py\nimport requests\nprint({name!r})\nEOF"},
+            "",
+        )
+        for name in NAMES
     ],
     "many files once": reading(60, 1),
     "files read again after work": reading(20, 2),

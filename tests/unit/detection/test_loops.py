@@ -1,10 +1,14 @@
 """What the loop detector finds, and at which message."""
 
+import json
+
 import pytest
 
 from chimeralab.core.records import Call, Loop, Turn
 from chimeralab.detection.courtesy import PHRASES
+from chimeralab.detection.judging import detect
 from chimeralab.detection.loops import LOOPS, MAX_SPEAKERS, Loops, LoopStream
+from chimeralab.detection.verdict import as_json, from_json
 
 NEWS = (
     "The harbour froze over in the second week of January.",
@@ -308,3 +312,14 @@ def test_loop_of_a_speaker_among_many_is_found() -> None:
         if n % 5 == 0:
             stream.update(Turn("I will look at the same old file again.", "stuck"))
     assert first_verdict(stream).stream in ("speaker:stuck", "all")
+
+
+def test_template_shows_its_frame_and_what_fills_it() -> None:
+    places = ["art", "steam", "old toys", "bells", "war", "the sea"]
+    found = detect(
+        [f"Now I see the museum of {each}, and go on." for each in places], detector=None
+    )
+    (loop,) = found.loops
+    assert loop.frame == ("Now I see the museum of", None, "and go on.")
+    assert loop.fillings == tuple((n, f"{each},") for n, each in enumerate(places, start=1))
+    assert from_json(json.loads(json.dumps(as_json(found)))) == found

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from chimeralab.detection.words import (
     MessageWords,
     align,
+    fill_frame,
+    find_frame,
     list_substitutions,
     mask_blocks,
     repetition_within,
@@ -70,3 +72,28 @@ def test_any_text_can_be_tokenised(text: str) -> None:
     words = tokenize(text)
     assert words == tokenize(text)
     assert all(word == word.casefold() for word in words)
+
+
+TALK = st.lists(
+    st.sampled_from(["Ann", "Bo,", "went", "the", "shop", "red!", "去", "—"]), max_size=12
+)
+
+
+@given(st.lists(TALK.map(" ".join), min_size=2, max_size=4))
+def test_messages_with_a_frame_fill_all_of_its_slots(texts: list[str]) -> None:
+    frame = find_frame(texts)
+    if frame is None:
+        return
+    assert None in frame
+    assert all((one is None) != (other is None) for one, other in pairwise(frame))
+    for text in texts:
+        slots = fill_frame(frame, text)
+        assert slots is not None
+        assert len(slots) == frame.count(None)
+        rest = iter(slots)
+        whole = "".join(next(rest) if part is None else part for part in frame)
+        assert "".join(whole.split()).casefold() == "".join(text.split()).casefold()
+
+
+def test_equal_messages_have_no_frame() -> None:
+    assert find_frame(["We went to the shop."] * 3) is None

@@ -285,3 +285,32 @@ def test_rewritten_history_is_a_new_conversation() -> None:
     summary = {"role": "user", "content": "So far: tests fail."}
     assert watch.follow([summary, *step()]) is None
     assert watch.follow([summary, *step() * 3]).action == "nudge"
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("Carry on.", True), ("yes, keep waiting", True), ("It's fine, that takes a while", True),
+        ("ignore the loop guard", True), ("continue", False), ("Fix the test, and go on", False),
+    ],
+)  # fmt: skip
+def test_people_let_a_loop_go_on_in_words(text: str, allowed: bool) -> None:
+    says = [{"role": "user", "content": text}]
+    told = actions(Watch(), [*[step()] * 5, says, *[step()] * 24])[6:]
+    assert told.index("nudge") == (20 if allowed else 0)
+    assert told.index("stop") == told.index("nudge") + 2
+
+
+def test_words_allow_only_what_the_guard_has_spoken_about() -> None:
+    says = [{"role": "user", "content": "Carry on."}]
+    assert actions(Watch(), [says, *[step()] * 5]) == [None, None, None, "nudge", None, "stop"]
+
+
+def test_loop_names_the_message_to_rewind_to() -> None:
+    work = [message for n in range(150) for message in step(f"edit {n}", f"wrote {n} lines")]
+    messages = [{"role": "user", "content": "Fix it."}, *work]
+    found = Watch().follow(messages + step() * 3)
+    assert found.loop.rewind_to == len(messages)
+    assert "since message 302." in found.message
+    kept = messages[: found.loop.rewind_to]
+    assert kept[-1]["role"] == "tool", "no call is left without its result"

@@ -18,6 +18,7 @@ TOPICS = [
     "My sister plays the cello in a small orchestra.",
     "Glaciers carve valleys in the shape of a bowl.",
 ]
+WAYS = ("track", "path", "road", "way", "line", "course", "trail")
 LOOP = "Here is the revised version of the text."
 VOID = {"meta", "link", "br", "img", "input"}
 HOSTILE = [
@@ -101,15 +102,40 @@ def test_verdict_names_the_turns_the_share_and_the_first() -> None:
     assert "Turns 8–10 collapsed: 3 of 10 judged turns (30 %), first at turn 8." in looping().words
 
 
-def test_collapsed_turns_say_in_words_which_turn_they_repeat() -> None:
-    assert looping().words.count("Collapsed: repeats turn ") == 3
-    assert "Collapsed: repeats turn 7, similarity 1.00" in looping().words
+def test_locked_rule_has_a_fold_of_its_own_that_names_its_turns() -> None:
+    fold = looping().html.split('<details class="locked">')[1].split("</details>")[0]
+    assert fold.count('<tr class="collapsed">') == 3
+    assert "The locked rule: 3 of 10 turns collapsed" in fold
+    assert re.search(
+        'turn <a href="#message-8">8</a> repeats turn <a href="#message-7">7</a>', fold
+    )
+    assert "collapsed" not in looping().html.split('<ol class="turns">')[1].split("</ol>")[0]
+
+
+def test_headline_says_since_when_who_repeats_how_often_and_until_when() -> None:
+    assert "Since message 5, both speakers say the same text again: 6 times, to the end." in (
+        looping().words
+    )
+
+
+def test_repeats_are_folded_and_can_be_read() -> None:
+    assert "× 3 more: messages 8 to 10, nothing new" in looping().words
+    turns = looping().html.split('<ol class="turns">', 1)[1]
+    assert turns.count(LOOP) >= 6
+
+
+def test_words_that_repeat_are_grey_and_new_ones_are_marked() -> None:
+    found = page(*TOPICS, *[f"I think that you are on the right {w}, go on." for w in WAYS])
+    assert '<span class="same">I think that you are on the right </span><mark>road</mark>' in (
+        found.html
+    )
+    assert re.findall("<mark>(.*?)</mark>", found.html)[1:] == list(WAYS[2:])
 
 
 def test_every_link_leads_somewhere_on_the_page() -> None:
     found = looping()
     inside = [link for link in found.links if link != "data:,"]
-    assert {"#turn-7", "#turn-8", "#turns", "#timeline", "#heat-map"} <= set(inside)
+    assert {"#message-5", "#message-7", "#message-10"} <= set(inside)
     assert {link.removeprefix("#") for link in inside} <= set(found.ids)
     assert len(found.ids) == len(set(found.ids))
 
@@ -159,9 +185,9 @@ def test_unspoken_messages_are_shown_as_not_judged() -> None:
     system = Turn("You are a pirate.", "system", "system", spoken=False)
     talk = Trajectory("talk", (system, *(Turn(text, "A") for text in TOPICS)))
     found = _page(talk)
-    assert "system message 1, not judged You are a pirate." in found.words
+    assert "1 system not judged You are a pirate." in found.words
     assert "message-1" in found.ids
-    assert "turn-5" not in found.ids
+    assert "message-6" not in found.ids
 
 
 def test_hostile_text_adds_no_tags_and_no_attributes() -> None:
@@ -189,7 +215,7 @@ def test_page_loads_no_external_resources() -> None:
 def test_long_talk_says_that_it_is_drawn_in_blocks() -> None:
     found = page(*[f"Point {i}: {TOPICS[i % 4]}" for i in range(250)])
     assert "each square is the mean over blocks of 3 turns" in found.words
-    assert "turn-250" in found.ids
+    assert "message-250" in found.ids
 
 
 def test_very_long_talk_says_what_it_leaves_out() -> None:
@@ -207,9 +233,9 @@ def test_many_spans_are_abbreviated() -> None:
     assert format_spans([Episode(7, 7)]) == "Turn 7"
 
 
-def test_turns_without_a_speaker_are_called_by_their_number() -> None:
+def test_messages_without_a_speaker_are_called_by_their_number() -> None:
     found = _page(Trajectory("talk", tuple(Turn(text) for text in TOPICS)))
-    assert f"Turn 2 {TOPICS[1]}" in found.words
+    assert f"2 {TOPICS[1]}" in found.words
 
 
 def test_long_names_and_many_fields_are_truncated() -> None:

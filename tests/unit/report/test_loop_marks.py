@@ -7,9 +7,10 @@ import pytest
 
 from chimeralab import Call, Detection, Trajectory, Turn, detect
 from chimeralab.core.records import Episode, Loop
-from chimeralab.detection.loops import DetectorPair
-from chimeralab.report.conversation import draw_conversation, loop_lines, loop_spans
+from chimeralab.detection.loops import LOOPS, DetectorPair
+from chimeralab.report.conversation import draw_conversation, list_loops, loop_spans
 from chimeralab.report.messages import MAX_CALLS, ShownMessage, fold, list_messages, loop_marks
+from chimeralab.report.page import render_macro
 
 NEWS = (
     "The harbour froze over in the second week of January.",
@@ -33,6 +34,10 @@ def words(page: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", "", body).split())
 
 
+def words_in(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", "", html).split())
+
+
 def call(name: str = "bash", result: str | None = "a.txt", error: bool | None = None) -> Turn:
     made = Call(name, {"command": "ls"}, result, error)
     return Turn("", "assistant", "assistant", spoken=False, calls=(made,))
@@ -52,14 +57,14 @@ def said(*texts: str) -> tuple[Turn, ...]:
 
 def test_a_loop_is_named_at_the_top_with_what_repeats() -> None:
     shown = words(drawn(*said(*NEWS, *[AGAIN] * 5)))
-    assert "Loops: verbatim since message 4, still going on, score" in shown
-    assert "; message 7 repeats messages 5 and 6: Let me check the schedule" in shown
+    assert "Since message 4, A says the same text again: 5 times, to the end." in shown
+    assert f"{AGAIN} ×5" in shown
 
 
 def test_ended_loop_names_its_last_message() -> None:
     shown = words(drawn(*said(*NEWS, *[AGAIN] * 5, *LATER)))
-    assert "since message 4, ended with message 8" in shown
-    assert shown.count("In a loop (verbatim)") == 4
+    assert "Since message 4, A says the same text again: 5 times, until message 8 of 13." in shown
+    assert len(re.findall(r"repeats \d", shown)) == 4
 
 
 def test_page_says_that_there_is_no_loop() -> None:
@@ -69,16 +74,15 @@ def test_page_says_that_there_is_no_loop() -> None:
 def test_a_talk_too_short_for_the_locked_rule_still_loops() -> None:
     turns = (USER, *[call(), back()] * 4)
     shown = words(draw_conversation(Trajectory("talk", turns)))
-    assert "Loops: tool since message 2, still going on" in shown
+    assert "Since message 2, assistant makes the same call: 4 times, to the end." in shown
     assert "No verdict on collapse: 0 judged turns, and the rule needs 5." in shown
 
 
 def test_looping_messages_are_marked_and_link_to_what_they_repeat() -> None:
     page = drawn(*said(*NEWS, *[AGAIN] * 5))
-    assert "A loop begins here (verbatim)" in words(page)
-    assert words(page).count("In a loop (verbatim): repeats message") == 4
-    assert 'repeats messages <a href="#turn-4">4</a> and <a href="#turn-5">5</a>' in page
-    assert len(re.findall(r'<li id="turn-\d+" class="said looping">', page)) == 5
+    assert "a loop begins here: same text again" in words(page)
+    assert len(re.findall(r'repeats <a href="#message-[456]">[456]</a></span>', page)) == 4
+    assert len(re.findall(r'<li id="message-\d+" class="said looping( begins)?">', page)) == 5
 
 
 def test_only_messages_of_its_stream_belong_to_a_loop() -> None:
@@ -93,16 +97,26 @@ def test_notice_is_distinguished_from_a_verdict() -> None:
     notice = Loop("notice", "paraphrase", "all", 1, 3, None, 1, (1,), "x", 0.4)
     marks = loop_marks(said(*NEWS), [notice])
     assert all(loop.level == "notice" for loops, _ in marks.values() for loop in loops)
-    detection = detect(list(NEWS), detector=None)
-    [line] = loop_lines(_with(detection, notice))
-    assert "Perhaps loops (a notice, not a verdict):</strong> paraphrase" in line
+    detection = _with(detect(list(NEWS), detector=None), notice)
+    [found] = list_loops(Trajectory("talk", said(*NEWS)), detection, LOOPS)
+    shown = render_macro("blocks.html", "loop_sentence", found, 3)
+    assert "Perhaps since message 1, A says the same in other words" in words_in(shown)
 
 
 def test_a_notice_that_became_a_verdict_is_named_once() -> None:
     notice = Loop("notice", "tool", "calls", 1, 2, None, 1, (1,), "x", 0.4)
     verdict = Loop("verdict", "tool", "calls", 1, 3, None, 1, (1, 2), "x", 0.5)
     detection = _with(detect(list(NEWS), detector=None), notice, verdict)
-    assert len(list(loop_lines(detection))) == 1
+    assert len(list_loops(Trajectory("talk", said(*NEWS)), detection, LOOPS)) == 1
+
+
+def test_one_failure_seen_in_two_streams_is_one_loop() -> None:
+    made = Call("bash", {"command": "make"}, "make: error 2", error=True)
+    turn = Turn("The build has failed again, so I run it again.", "assistant", "assistant",
+                calls=(made,))  # fmt: skip
+    page = drawn(USER, *[turn] * 6)
+    assert page.count("Since message") == 1
+    assert page.count('class="template"') == 1
 
 
 def test_marks_are_read_from_the_verdict_and_equal_those_that_are_computed(
@@ -166,7 +180,7 @@ def test_edges_of_a_loop_are_shown_in_a_very_long_conversation() -> None:
     assert "those where loops and collapsed turns begin and end" in words(page)
     links = set(re.findall(r'href="#([^"]+)"', page))
     assert links <= set(re.findall(r'id="([^"]+)"', page))
-    assert 'id="turn-1504"' in page
+    assert 'id="message-1504"' in page
 
 
 def test_timeline_shades_loops_and_collapse() -> None:
@@ -195,7 +209,7 @@ def test_page_mentions_only_the_detector_that_was_used() -> None:
     talk = Trajectory("talk", said(*NEWS, *[AGAIN] * 6))
     locked = words(draw_conversation(talk, DetectorPair(loops=None)))
     assert "loop detector" not in locked
-    assert "Loops:" not in locked
+    assert "Since message" not in locked
     assert "Turns 7–9 collapsed" in locked
     loops = words(draw_conversation(talk, DetectorPair(None)))
     assert "Judged for collapse" not in loops

@@ -10,6 +10,7 @@ from chimeralab.report.table import (
     SHARE,
     UNITS,
     Dash,
+    clip_interval,
     flatten,
     format_difference,
     format_estimate,
@@ -32,6 +33,28 @@ def test_difference_has_a_sign(value: float) -> None:
     shown = format_difference(value, Interval(value, value), SHARE)
     if round(100 * value, 1):
         assert shown[0] == ("+" if value > 0 else "−")
+
+
+WEIGHTS = st.dictionaries(st.text(max_size=3), st.floats(-2, 2), min_size=2, max_size=5)
+
+
+@given(WEIGHTS, st.floats(-5, 5), st.floats(0, 5), st.data())
+def test_interval_of_a_difference_of_shares_stays_in_reach(
+    weights: dict[str, float], low: float, width: float, data: st.DataObject
+) -> None:
+    shares = {name: data.draw(st.floats(0, 1)) for name in weights}
+    possible = sum(weights[name] * share for name, share in shares.items())
+    clipped = clip_interval(Interval(low, low + width), SHARE, weights)
+    assert clipped is not None
+    if low <= possible <= low + width:  # what can be is never cut off
+        assert clipped.low - 1e-9 <= possible <= clipped.high + 1e-9
+    assert clipped.low >= sum(each for each in weights.values() if each < 0)
+    assert clipped.high <= sum(each for each in weights.values() if each > 0)
+
+
+def test_impossible_points_are_not_printed() -> None:
+    shown = format_difference(-0.6, Interval(-1.546, 0.346), SHARE)
+    assert shown.endswith("(−100.0 to +34.6)")
 
 
 def test_missing_value_is_a_dash() -> None:

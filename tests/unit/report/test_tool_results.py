@@ -89,7 +89,7 @@ def test_every_format_shows_name_arguments_result_and_error(
     assert page.count("uniqueword") == 1
     assert "no text" not in shown
     if written is not plain:
-        assert "tool message 3 the result shown with the call in message 2" in (
+        assert "3 tool the result shown with the call in message 2" in (
             shown.replace("observation", "tool")
         )
 

@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
-from chimeralab.report.listing import ConversationRow
+from chimeralab.core.schema import SCHEMA
 from chimeralab.web.app import Site, application
 from chimeralab.web.log_index import LogScanner, Query, pages_of
 from chimeralab.web.safety import AllowedHosts, SecurityMiddleware, owner_auth
@@ -35,10 +36,16 @@ def scanner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogScanner]:
     scanner.close()
 
 
+IN_ORDER = Query(sort="log", descending=False)
+
+
 def test_table_is_paginated(scanner: LogScanner) -> None:
-    (first, total), (last, _) = scanner.index.find(Query()), scanner.index.find(Query(page=3))
+    (first, total), (last, _) = (
+        scanner.index.find(IN_ORDER),
+        scanner.index.find(replace(IN_ORDER, page=3)),
+    )
     assert (total, pages_of(total), len(first), len(last)) == (121, 3, 50, 21)
-    assert scanner.index.find(Query(page=999))[0] == last
+    assert scanner.index.find(replace(IN_ORDER, page=999))[0] == last
     assert [row.key for row in first] == list(range(1, 51))
 
 
@@ -47,8 +54,34 @@ def test_table_is_sorted_by_each_column(scanner: LogScanner) -> None:
     shares = [row.share for row in by_share]
     known = [share for share in shares if share is not None]
     assert known == sorted(known, reverse=True)
-    ids = [row.id for row in scanner.index.find(Query(sort="conversation"))[0]]
+    ids = [row.id for row in scanner.index.find(Query(sort="conversation", descending=False))[0]]
     assert ids == sorted(ids)
+    worst, _ = scanner.index.find(Query())
+    assert worst[0].tokens == max(row.tokens or 0 for row in worst) > 0
+
+
+def test_headline_and_figures_add_up_the_conversations(scanner: LogScanner) -> None:
+    sums = scanner.index.summary(Query(kind="verbatim"))
+    assert (sums["conversations"], sums["looping"], sums["to_the_end"]) == (121, 40, 40)
+    assert sums["inside"] == 40 * 6
+    assert sums["median"] == 1
+    assert 0 < sums["tokens"] < sums["cost"]
+    assert scanner.index.rank("model", Query()) == [("m0", 20, 60), ("m1", 20, 60)]
+
+
+def test_conversations_of_a_run_stand_together(tmp_path: Path) -> None:
+    loop = ["Once more, from the top, please."] * 6
+    talks = [("main", None, ["Hello."]), ("other", None, loop * 2), ("helper", "main", loop * 3)]
+    lines = [
+        json.dumps({"schema": SCHEMA, "id": name, "about": {"parent": up}, "turns": said})
+        for name, up, said in talks
+    ]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    scanner = LogScanner([str(tmp_path)])
+    scanner.read_all()
+    assert [row.id for row in scanner.index.find(Query())[0]] == ["helper", "main", "other"]
+    assert [name for _, name, _ in scanner.index.list_run(1)] == ["main", "helper"]
+    scanner.close()
 
 
 def test_filters_are_combined(scanner: LogScanner) -> None:
@@ -114,7 +147,7 @@ def test_examples_work_out_of_the_box(owner: TestClient, site: Site) -> None:
 
 
 def test_charts_of_a_conversation_are_svg(owner: TestClient) -> None:
-    for name in ("timeline", "timeline-narrow", "heat-map"):
+    for name in ("timeline-narrow", "heat-map"):
         answer = owner.get(f"/logs/7/{name}.svg")
         assert answer.headers["content-type"] == "image/svg+xml"
         assert answer.text.startswith("<svg")
@@ -128,9 +161,13 @@ def test_invalid_query_parameters_are_ignored(owner: TestClient, odd: str) -> No
     assert owner.get(f"/logs?{odd}").status_code == 200
 
 
-def test_bars_are_drawn_from_letters() -> None:
-    assert ConversationRow("", "", None, 0, strip="").bars(looping=True) == ""
-    assert ConversationRow("", "", None, 2, strip="zA").bars(looping=False) == "M0 24V0h4V24z"
+def test_table_can_be_exported_as_filtered(owner: TestClient) -> None:
+    answer = owner.get("/logs.csv?kind=loop")
+    assert answer.headers["content-type"].startswith("text/csv")
+    header, *lines = answer.text.splitlines()
+    assert header.startswith("id,source,messages,kind,since")
+    assert len(lines) == 7
+    assert owner.get("/logs/1.json").json()["loops"][0]["began"] == 5
 
 
 def rows(page: str) -> list[str]:
@@ -151,14 +188,14 @@ def test_conversation_links_to_its_neighbours_in_the_table(owner: TestClient) ->
     first, second, third = rows(table)[:3]
     href = unescape(re.findall(r'<a href="(/logs/[^"]*)"', table)[1])
     page = owner.get(href).text
-    assert f"<bdi>{second}</bdi></h1>" in page
+    assert f"<bdi>{second}</bdi></span>" in page
     trail = {
         key: unescape(where)
         for where, key in re.findall(r'<a href="([^"]*)" data-key="(\w)"', page)
     }
     assert trail["u"] == "/logs?kind=loop&sort=share&order=down"
-    assert f"<bdi>{first}</bdi></h1>" in owner.get(trail["p"]).text
-    assert f"<bdi>{third}</bdi></h1>" in owner.get(trail["n"]).text
+    assert f"<bdi>{first}</bdi></span>" in owner.get(trail["p"]).text
+    assert f"<bdi>{third}</bdi></span>" in owner.get(trail["n"]).text
 
 
 def test_conversation_outside_the_table_links_to_neighbours_in_its_log(
@@ -167,7 +204,7 @@ def test_conversation_outside_the_table_links_to_neighbours_in_its_log(
     # talk-001, the second one, does not loop.
     assert scanner.index.place(2, Query(kind="loop"))[:2] == (1, 3)
     assert scanner.index.place(121, Query(kind="loop"))[:2] == (120, None)
-    assert scanner.index.place(100, Query())[2] == 2
+    assert scanner.index.place(100, IN_ORDER)[2:] == (100, 121)
 
 
 def test_table_opened_too_early_is_reloaded(tmp_path: Path) -> None:

@@ -86,6 +86,19 @@ def test_a_change_is_saved_without_moving_on(safety, owner):
     assert 'value="0" data-key="0" aria-pressed="true"' in ann.get("/rate/2").text
 
 
+def test_a_one_needs_the_turns_that_it_points_at(safety, owner):
+    ann = rater(safety, owner, "ann")
+    assert "A 1 needs the turns" in post(ann, "/rate/2", "label=1&reason=So")
+    page = ann.get("/rate/2").text
+    assert 'value="So"' in page
+    assert "aria-pressed" not in page
+
+
+def test_an_invitation_that_only_this_machine_can_open_says_so(safety, owner):
+    page = owner.post("/study/1/raters", content="name=ann", headers=WRITE).text
+    assert "Other machines can't open it" in page
+
+
 def test_a_raters_link_only_gives_access_to_rating(safety, owner):
     ann = rater(safety, owner, "ann")
     closed = ("raters", "reliability", "report", "report/index.html", "export/ratings.csv")
@@ -166,7 +179,7 @@ def test_exports_omit_sealed_labels_and_include_adjudicated_ones(safety, owner):
     assert refused.status_code == 400
     assert "no label of" in refused.text
     for n in range(1, 8):
-        post(bob, f"/rate/{n}", f"label={n % 2}&reason=As+I+see+it")
+        post(bob, f"/rate/{n}", f"label={n % 2}&turn=2&reason=As+I+see+it")
     post(bob, "/rate/hand-in")
     said: dict[str, set[str]] = {}
     for row in table(owner, "ratings"):
@@ -201,7 +214,7 @@ def test_a_gate_decided_in_the_browser_matches_chimera_audit(safety, owner, tmp_
         texts = [page.partition("<ol")[2].partition("</ol>")[0] for page in pages]
         ranked = sorted(set(texts))
         for n, text in enumerate(texts, 1):
-            post(client, f"/rate/{n}", f"label={(ranked.index(text) + label) % 2}&reason=So")
+            post(client, f"/rate/{n}", f"label={(ranked.index(text) + label) % 2}&turn=1&reason=So")
         post(client, "/rate/hand-in")
     record = tmp_path / "study" / "audit" / "gate-record.json"
     decided = json.loads(record.read_text(encoding="utf-8"))

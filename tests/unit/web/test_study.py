@@ -64,6 +64,20 @@ def watched(make_study: MakeStudy) -> tuple[Study, StudyWatch]:
     return study, watch
 
 
+def test_bar_counts_turns_as_the_terminal_does(watched: tuple[Study, StudyWatch]) -> None:
+    study, watch = watched
+    planned = len(study.talks) * study.plan.conversation.turns
+    assert watch.progress()["value"] == 0
+    assert watch.progress()["most"] == planned
+    cell = next(iter(watch.cells.values()))
+    watch.cells[cell.id] = replace(cell, turns=3)
+    assert (watch.progress()["value"], watch.progress()["most"]) == (3, planned)
+    # The turns that a conversation did not need are not waited for.
+    watch.cells[cell.id] = replace(cell, turns=3, outcome="overflow")
+    rest = study.plan.conversation.turns - 3
+    assert (watch.progress()["value"], watch.progress()["most"]) == (3, planned - rest)
+
+
 def phantoms(more: str) -> list[tuple[str, str]]:
     """Edit the plan to use built-in models, which run without consent."""
     return [

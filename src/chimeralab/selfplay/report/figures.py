@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from math import isclose
 
 from chimeralab.analysis import Analysis, Runs
 from chimeralab.core.numbers import p_phrase, plural
@@ -30,7 +29,7 @@ from chimeralab.selfplay.report.charts import (
     survival,
 )
 from chimeralab.selfplay.report.material import is_found
-from chimeralab.selfplay.report.tables import bucket_means
+from chimeralab.selfplay.report.tables import bucket_means, format_order
 from chimeralab.selfplay.specifications import SpecificationCurve
 from chimeralab.stats.clusters import cells_of
 from chimeralab.stats.contrasts import naive_contrast
@@ -96,7 +95,7 @@ def forest_figure(
         """The axis has the unit: there is no space for it on a phone."""
         if each.estimate is None:
             return each.reasons.get("estimate", "")
-        shown = format_difference(each.estimate, each.interval, unit, bare=True)
+        shown = format_difference(each.estimate, each.interval, unit, each.weights, bare=True)
         return f"{shown}, {p_phrase(each.p_holm)}"
 
     rows = [
@@ -108,7 +107,7 @@ def forest_figure(
         say(
             "forest_label",
             effects=effects,
-            shown=lambda each: format_difference(each.estimate, each.interval, unit),
+            shown=lambda each: format_difference(each.estimate, each.interval, unit, each.weights),
         ),
         lambda width: forest(rows, f"difference in the {name}", percent=unit.percent, width=width),
         captions=[say("forest_caption", measure=name, pairs=len(pairs), limit=MAX_EFFECTS)],
@@ -148,17 +147,6 @@ def _count_units(analysis: Analysis) -> Iterator[tuple[str, RankCounts]]:
     for noun, counts in (("prompt", found.by_seed), ("bucket", found.by_bucket)):
         if counts is not None and counts.total:
             yield noun, counts
-
-
-def format_order(analysis: Analysis) -> str:
-    """The conditions by their means, with = between equal ones."""
-    order = analysis.rank_stability.order
-    means = [analysis.conditions[name].mean for name in order]
-    parts = [order[0]]
-    for place, name in enumerate(order[1:], start=1):
-        tied = isclose(means[place - 1], means[place], abs_tol=1e-9)
-        parts += ["=" if tied else ">", name]
-    return " ".join(parts)
 
 
 def bucket_figure(analysis: Analysis, runs: Runs, words: ResultWords) -> Figure | None:

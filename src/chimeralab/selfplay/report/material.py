@@ -253,7 +253,7 @@ def glance(material: Material) -> tuple[str, ...]:
             "measure_name": measure_name,
             "unseen": describe_unseen(analysis),
             "numbers": lambda each: format_difference(
-                each.estimate, each.interval, UNITS[each.measure]
+                each.estimate, each.interval, UNITS[each.measure], each.weights
             ),
         }
     found = render_text(

@@ -5,7 +5,7 @@ from itertools import groupby, starmap
 
 from chimeralab import weights
 from chimeralab.analysis import Analysis, Runs
-from chimeralab.core.numbers import plural
+from chimeralab.core.numbers import between, plural
 from chimeralab.core.records import Detection, Trajectory
 from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.loops import LOOPS, Loops, resolve_loops
@@ -21,7 +21,7 @@ from chimeralab.report.charts.timeline import compare_turns
 from chimeralab.report.conversation import (
     describe_verdict,
     heat_map_figure,
-    loop_lines,
+    list_loops,
     timeline_figure,
 )
 from chimeralab.report.files import Frame, Report, common_facts, make_page, software_table
@@ -31,6 +31,7 @@ from chimeralab.report.page import (
     Block,
     Fact,
     Section,
+    TextBlock,
     box,
     bullets,
     details,
@@ -38,10 +39,11 @@ from chimeralab.report.page import (
     heading,
     paragraph,
     quote,
+    render_macro,
     render_text,
     strong,
 )
-from chimeralab.report.table import SIGNIFICANT
+from chimeralab.report.table import SIGNIFICANT, UNITS, clip_interval, format_change
 from chimeralab.selfplay.outcomes import PAIRS, measure_name
 from chimeralab.selfplay.report import figures, tables
 from chimeralab.selfplay.report.figures import say
@@ -49,6 +51,7 @@ from chimeralab.selfplay.report.material import (
     Material,
     gather,
     glance,
+    is_found,
     methods,
     primary_comparisons,
 )
@@ -62,6 +65,7 @@ WITHOUT_VERDICT = (TOO_SHORT, NO_TURN, NOT_JUDGED)
 EACH = 2
 # How many turns are expanded at the beginning, and on both sides of the first collapse.
 OPEN_HEAD, OPEN_AROUND = 2, 2
+MAX_CARDS = 5
 
 
 def report_selfplay(
@@ -80,6 +84,8 @@ def make_report(material: Material) -> Report:
     words, loops = scope.words, resolve_loops(study.plan.detector.settings)
     conversations = show(choice, study.trajectories(), words, loops)
     sections = [*_results(material, *results)] if results else []
+    first = sections[:1]
+    del sections[:1]
     # Verdicts of earlier versions have no loops.
     if any(found.looping is not None for found in material.detections):
         sections.append(_loops(material))
@@ -100,7 +106,12 @@ def make_report(material: Material) -> Report:
             study=study,
             lock=material.lock,
             verification=material.verification,
-            glance=glance(material),
+            glance=(summary := glance(material)),
+            verdicts=[
+                *(paragraph(sentence, "finding") for sentence in summary[1:]),
+                *([_cards(material, results[0])] if results else ()),
+            ],
+            first=first,
             remarks=[scope.sentence, gate_limits, few_prompts(analysis) if analysis else ""],
             facts=list(facts(material)),
             design=[tables.cast_table(study.plan)],
@@ -114,6 +125,29 @@ def make_report(material: Material) -> Report:
             numbers=assign_names(entries),
         )
     )
+
+
+def _cards(material: Material, analysis: Analysis) -> TextBlock:
+    """A card for each declared question, and one on how far to trust the answers."""
+    asked = analysis.primary or primary_comparisons(analysis, material.outcomes)
+    cards = [
+        {
+            "about": measure_name(each.measure, material.words),
+            "a": each.a,
+            "b": each.b,
+            "number": format_change(each.estimate, UNITS[each.measure]),
+            "bounds": between(
+                clip_interval(each.interval, UNITS[each.measure], each.weights),
+                UNITS[each.measure].digits,
+                UNITS[each.measure].scale,
+                sign=True,
+            ),
+            "p": each.p_holm,
+            "found": is_found(each),
+        }
+        for each in asked[:MAX_CARDS]
+    ]
+    return TextBlock("result_cards", lines=cards, text=scope_of(material.reliability).sentence)
 
 
 def facts(material: Material) -> Iterator[Fact]:
@@ -332,7 +366,11 @@ def _conversation(
     key: str, detection: Detection, trajectory: Trajectory, words: ResultWords, loops: Loops
 ) -> Iterator[Block]:
     look = "collapsed" if detection.collapsed else "looping" if detection.looping else ""
-    found = [paragraph(line) for line in loop_lines(detection)]
+    total = len(trajectory.turns)
+    found = [
+        paragraph(render_macro("blocks.html", "loop_sentence", each, total))
+        for each in list_loops(trajectory, detection, loops)
+    ]
     yield box([paragraph(describe_verdict(detection, words)), *found], look)
     prompt = str(trajectory.metadata.get("prompt_text", ""))
     if prompt:
@@ -356,7 +394,7 @@ def _conversation(
         yield heat_map_figure(detection, pairs, name=f"heat_map_{key}", captions=[caption])
     window = detection.detector["settings"].get("window")
     for is_open, messages in parts(list_messages(trajectory, detection, loops), detection):
-        shown = Transcript(messages, window, "study", words)
+        shown = Transcript(messages, "study", words, window=window)
         first, last = _position(messages[0]), _position(messages[-1])
         summary = f"Turns {first} to {last}" if first != last else f"Turn {first}"
         yield shown if is_open else details(summary, [shown], "rest")

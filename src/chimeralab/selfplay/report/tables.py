@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isclose
 from typing import TYPE_CHECKING, Any
 
 from chimeralab.core.numbers import between, number, p_value, percent
@@ -37,6 +38,8 @@ FIRST = ("n", "incidence", "incidence_ci", "km_median", "rmst", "rmst_ci", "reas
 def interpret(analysis: Analysis, words: ResultWords) -> list[str]:
     """Interpret an analysis in sentences, worded as the reliability gate allows."""
     declared = {key_of(each) for each in analysis.primary}
+    order = analysis.rank_stability.order
+    means = {name: each.mean for name, each in analysis.conditions.items()}
     tested = [each for each in analysis.contrasts if each.p_holm is not None]
     iccs = [each.icc for each in analysis.conditions.values() if each.icc is not None]
     designs = [
@@ -49,7 +52,10 @@ def interpret(analysis: Analysis, words: ResultWords) -> list[str]:
         analysis=analysis,
         unseen=describe_unseen(analysis),
         conditions=analysis.conditions,
-        order=analysis.rank_stability.order,
+        order=order,
+        ranked=format_order(analysis),
+        most=[each for each in order if isclose(means[each], means[order[0]], abs_tol=1e-9)],
+        least=[each for each in order if isclose(means[each], means[order[-1]], abs_tol=1e-9)],
         words=words,
         tested=tested,
         alike=[each for each in tested if (each.p_holm or 0) >= SIGNIFICANT],
@@ -64,26 +70,41 @@ def interpret(analysis: Analysis, words: ResultWords) -> list[str]:
     return list(filter(None, found))
 
 
+def format_order(analysis: Analysis, *, seen: bool = False) -> str:
+    """The conditions by their means, with = between equal ones; `seen` counts unseen cycles."""
+    order, figure = analysis.rank_stability.order, "mean"
+    if seen:
+        order, figure = analysis.order_if_seen, "mean_if_seen"
+    means = {name: getattr(analysis.conditions[name], figure) for name in order}
+    parts = [f"{name} ({percent(means[name])})" if seen else name for name in order]
+    for place in range(len(order) - 1, 0, -1):
+        tied = isclose(means[order[place - 1]], means[order[place]], abs_tol=1e-9)
+        parts.insert(place, "=" if tied else ">")
+    return " ".join(parts)
+
+
 def unseen_cycles(analysis: Analysis) -> Table | None:
     """Runs with cycles that the rule can't count, by condition; None if nothing is known."""
     if all(each.unseen_runs is None for each in analysis.conditions.values()):
         return None
     headings = (
         "condition",
-        f"runs with an unseen cycle ({_interval_heading(analysis)})",
+        "runs",
+        f"share with an unseen cycle ({_interval_heading(analysis)})",
         "mean share by the rule",
         "mean share if they counted",
     )
     rows = [
         [
             name,
+            str(each.n),
             _estimate_cell(each, "unseen_share", "unseen_ci"),
             percent(each.mean),
             _cell(each, "mean_if_seen", percent),
         ]
         for name, each in analysis.conditions.items()
     ]
-    names = ("unseen_runs", "unseen_share", "unseen_ci", "mean", "mean_if_seen")
+    names = ("n", "unseen_runs", "unseen_share", "unseen_ci", "mean", "mean_if_seen")
     raw = [
         {"condition": name, **flatten({key: each.as_dict()[key] for key in names})}
         for name, each in analysis.conditions.items()
@@ -93,20 +114,20 @@ def unseen_cycles(analysis: Analysis) -> Table | None:
 
 def describe_unseen(analysis: Analysis) -> str:
     """Say how many runs have a cycle that the rule can't count; empty if none is known."""
-    found = {name: each for name, each in analysis.conditions.items() if each.unseen_runs}
-    if not found:
+    if not any(each.unseen_runs for each in analysis.conditions.values()):
         return ""
+    unit = UNITS["share"]
     return render_sentence(
         "selfplay_sentences.txt",
         "unseen_cycles",
+        interval=_interval_heading(analysis),
         shares={
-            name: format_estimate(each.unseen_share, each.unseen_ci, UNITS["share"])
+            name: f"{format_estimate(each.unseen_share, each.unseen_ci, unit)} of {each.n}"
             for name, each in analysis.conditions.items()
             if each.unseen_share is not None
         },
-        order=analysis.rank_stability.order,
-        order_if_seen=analysis.order_if_seen,
-        means={name: percent(each.mean_if_seen) for name, each in analysis.conditions.items()},
+        order=format_order(analysis),
+        order_if_seen=format_order(analysis, seen=True) if analysis.order_if_seen else "",
     )
 
 
@@ -265,7 +286,7 @@ def contrasts(name: str, effects: Sequence[Effect], level: float, *, bare: bool 
     for each in effects:
         why = each.reasons
         unit = UNITS[each.measure]
-        shown: Cell = format_difference(each.estimate, each.interval, unit, bare=bare)
+        shown: Cell = format_difference(each.estimate, each.interval, unit, each.weights, bare=bare)
         if each.estimate is None or each.interval is None:
             shown = Dash(why.get("estimate") or why.get("interval") or "unknown", str(shown))
         holm: Cell = Dash(why.get("p_holm") or why.get("p") or "unknown")

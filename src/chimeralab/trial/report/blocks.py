@@ -78,7 +78,9 @@ def is_found(effect: Effect) -> bool:
 
 def format_effect(effect: Effect) -> str:
     """An effect with its interval and corrected p."""
-    shown = format_difference(effect.estimate, effect.interval, unit_of(effect.measure))
+    shown = format_difference(
+        effect.estimate, effect.interval, unit_of(effect.measure), effect.weights
+    )
     return f"{shown}, {p_phrase(effect.p_holm)}"
 
 
@@ -139,7 +141,7 @@ def forests(name: str, effects: Sequence[Effect]) -> Iterator[Figure]:
         rows = []
         for each in group:
             # The unit is on the axis: a phone has no room for it next to the numbers.
-            shown = format_difference(each.estimate, each.interval, unit, bare=True)
+            shown = format_difference(each.estimate, each.interval, unit, each.weights, bare=True)
             label = (each.short_name, f"{shown}, {p_phrase(each.p_holm)}")
             rows.append((label, each, None))
         chart = partial(forest, rows, f"difference: {says}", percent=unit.percent)
@@ -459,7 +461,7 @@ def effect_table(name: str, effects: Sequence[Effect]) -> Table | None:
     rows = []
     for effect in (each for each in effects if is_listed(each)):
         unit = unit_of(effect.measure)
-        shown = format_difference(effect.estimate, effect.interval, unit)
+        shown = format_difference(effect.estimate, effect.interval, unit, effect.weights)
         rows.append(
             [
                 effect.short_name,

@@ -33,7 +33,7 @@ from chimeralab.report.page import (
     render_text,
     strong,
 )
-from chimeralab.report.table import format_change, format_difference
+from chimeralab.report.table import clip_interval, format_change, format_difference
 from chimeralab.stats.effects import Effect, key_of, short
 from chimeralab.stats.intervals import MIN_CLUSTERS
 from chimeralab.study import Study, flow
@@ -111,6 +111,7 @@ def make_trial_report(study: Study, verification: Verification, analysis: TrialA
             lock=read_lock(study),
             verification=verification,
             glance=tuple(map(" ".join, verdicts)),
+            headline="; ".join(verdict.rstrip(".") for verdict, _ in verdicts),
             verdicts=[
                 paragraph(strong(verdict, after=f" {evidence}"), "finding")
                 for verdict, evidence in verdicts
@@ -185,7 +186,8 @@ def _treatment(effect: Effect) -> str:
 
 def _describe(effect: Effect) -> dict[str, Any]:
     """The numbers of an effect for its sentence; `worst` is the largest harm not ruled out."""
-    unit, interval, value = unit_of(effect.measure), effect.interval, effect.estimate or 0.0
+    unit, value = unit_of(effect.measure), effect.estimate or 0.0
+    interval = clip_interval(effect.interval, unit, effect.weights)
     sign, harm = -1 if value < 0 else 1, is_harm(effect.measure)
     worst = (interval.high if harm else -interval.low) if interval else 0.0
     bounds = sorted(sign * bound for bound in interval) if interval else None
@@ -193,7 +195,7 @@ def _describe(effect: Effect) -> dict[str, Any]:
         "under": _treatment(effect),
         "measure": plain_name(effect.measure),
         "found": is_found(effect),
-        "difference": format_difference(effect.estimate, interval, unit),
+        "difference": format_difference(effect.estimate, interval, unit, effect.weights),
         "p": NO_BREAK.join(p_phrase(effect.p_holm).split()),
         "down": value < 0,
         "size": format_change(sign * value, unit).lstrip("+"),

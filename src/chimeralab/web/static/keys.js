@@ -1,9 +1,13 @@
-// Keyboard: j and k move over rows, Enter opens one; data-key binds a key to an element.
+// Keyboard: j and k move over rows, Enter opens one; l goes to the next loop, Escape leaves a field;
+// data-key binds a key to an element.
 
 export function handleKeys() {
   document.addEventListener("keydown", event => {
-    if (event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target)) return;
-    if (event.key === "j" || event.key === "k") walk(event.key === "j" ? 1 : -1);
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape" && isWriting(event.target)) event.target.blur();
+    if (isWriting(event.target)) return;
+    if (event.key === "l") { if (!toNextLoop()) return; }
+    else if (event.key === "j" || event.key === "k") walk(event.key === "j" ? 1 : -1);
     else if (!press(event.key)) return;
     event.preventDefault();
   });
@@ -15,11 +19,22 @@ function isWriting(target) {
 
 function walk(step) {
   // The first link of each row, the cells of a grid, the turns of a conversation.
-  const links = [...document.querySelectorAll("[data-rows] tbody tr td:first-child a, [data-walk], .turns .number[href]")];
+  const links = [...document.querySelectorAll("[data-rows] tbody tr td:first-child a, [data-walk], .turns .number[href]")]
+    .filter(link => link.checkVisibility());
   if (!links.length) return;
   const now = links.indexOf(document.activeElement);
   const next = now < 0 ? (step > 0 ? 0 : links.length - 1) : now + step;
   links[Math.min(Math.max(next, 0), links.length - 1)].focus();
+}
+
+// The first loop that begins below the middle of the window, or the first of all.
+export function toNextLoop() {
+  const begins = [...document.querySelectorAll(".turns > .begins")];
+  const next = begins.find(item => item.getBoundingClientRect().top > innerHeight / 2) ?? begins[0];
+  if (!next) return false;
+  location.hash = next.id;
+  next.querySelector(".number").focus({ preventScroll: true });
+  return true;
 }
 
 function press(key) {

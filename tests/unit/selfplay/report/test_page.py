@@ -45,9 +45,9 @@ def text_of(page: str) -> str:
 def test_page_has_every_section(report: Report) -> None:
     ids = re.findall(r'<h2 id="([a-z-]+)"', report.html)
     assert ids == [
+        "distributions",
         "asked",
         "flow",
-        "distributions",
         "survival",
         "contrasts",
         "ranks",
@@ -221,8 +221,8 @@ def test_a_loop_without_a_collapse_is_shown_and_marked(report: Report) -> None:
     article = report.html.split('<article id="looping-1"')[1].split("</article>")[0]
     words = text_of(article)
     assert "Loops without a marked collapse" in words
-    assert "Loops: " in words
-    assert "In a loop (" in words
+    assert "Since message " in words
+    assert "a loop begins here: " in words
     assert "href=" not in article
 
 

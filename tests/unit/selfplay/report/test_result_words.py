@@ -42,7 +42,7 @@ def told(
     written = io.StringIO()
     patch.setattr(terminal, "out", Console(file=written, width=200))
     assert material.results is not None
-    terminal.print_analysis(material.results[0], scope.words)
+    terminal.print_analysis(material.results[0], scope.words, full=True)
     talk = next(material.study.trajectories())
     conversation = draw_conversation(talk, speaker="all", words=scope.words)
     pages = {"report": report.html, "conversation": conversation, "terminal": written.getvalue()}

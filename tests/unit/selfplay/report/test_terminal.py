@@ -17,7 +17,7 @@ def printed(material: Material, monkeypatch: pytest.MonkeyPatch) -> str:
     assert material.results is not None
     written = io.StringIO()
     monkeypatch.setattr(terminal, "out", Console(file=written, width=80))
-    terminal.print_analysis(material.results[0], material.words)
+    terminal.print_analysis(material.results[0], material.words, full=True)
     return written.getvalue()
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from chimeralab.analysis import Analysis
-from chimeralab.selfplay.report.figures import format_order
 from chimeralab.selfplay.report.material import Material, glance
 from chimeralab.selfplay.report.page import choose, make_report, study_flow
+from chimeralab.selfplay.report.tables import format_order
 
 
 @pytest.fixture
