@@ -569,7 +569,9 @@ class LoopStream:
         )
 
     def _end_weaker(self, kind: str, stream: str) -> None:
-        """End the notices that a verdict of another class explains."""
+        """End the notices among calls that a verdict of another class explains."""
+        if stream != "calls":
+            return
         for other in [each for each in self._last_steps if each != kind]:
             if self.loops[self._going_on[other, stream]].level == "notice":
                 self._end_class(other, stream)

@@ -224,6 +224,14 @@ def test_empty_messages_are_a_loop() -> None:
     assert (loop.kind, loop.level, loop.began, loop.noticed) == ("silence", "verdict", 1, 4)
 
 
+def test_empty_messages_after_repeated_calls_are_a_loop_too() -> None:
+    call = Call("bash", {"command": "pytest -q"}, "1 failed")
+    turns = [Turn("", "assistant", "assistant", calls=(call,))] * 3
+    turns += [Turn("", "assistant", "assistant") for _ in range(6)]
+    loops = detect(Trajectory("a", tuple(turns)), detector=None).loops
+    assert [(loop.kind, loop.stream) for loop in loops] == [("tool", "calls"), ("silence", "all")]
+
+
 def test_texts_of_messages_that_act_are_not_compared() -> None:
     turns = tuple(
         Turn(f"Let's look at {name}.py next.", "assistant", "assistant",

@@ -68,3 +68,8 @@ def test_number_with_more_digits_than_a_float_is_left_out(talk, key, number):
     said[key] = {"input_tokens": number} if key == "usage" else number
     turn = talk({"messages": [said]}).turns[0]
     assert (turn.text, turn.at, turn.tokens) == ("Hi.", None, None)
+
+
+def test_trajectory_of_a_web_agent_without_steps_is_its_intent(talk):
+    turns = talk({"trajectory": [], "intent": "Buy tea."}, form="webarena").turns
+    assert [turn.text for turn in turns] == ["Buy tea."]

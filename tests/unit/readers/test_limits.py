@@ -1,6 +1,9 @@
 """A conversation or a file beyond a limit is refused in a sentence, unless an option allows it."""
 
+import io
 import json
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -86,6 +89,28 @@ def test_parquet_that_holds_far_more_than_its_size_is_refused_in_little_memory(b
     finally:
         tracemalloc.stop()
     assert pa.total_allocated_bytes() - before < streams.FREE_EXPANSION
+
+
+@pytest.mark.parametrize("changed_by", [1, 255])
+def test_parquet_with_a_damaged_footer_does_not_end_the_process(changed_by: int) -> None:
+    """Each byte of the footer in turn: PyArrow aborts when it is asked for a column of some of them."""
+    stream = io.BytesIO()
+    turns = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+    pq.write_table(pa.Table.from_pylist([{"messages": turns}] * 3), stream)
+    script = f"""
+import io
+from chimeralab.readers.seam import Place
+from chimeralab.readers.tables import parquet_rows
+
+whole = bytes.fromhex("{stream.getvalue().hex()}")
+for at in range(len(whole) - 8 - int.from_bytes(whole[-8:-4], "little"), len(whole) - 8):
+    damaged = bytearray(whole)
+    damaged[at] = (damaged[at] + {changed_by}) % 256
+    list(parquet_rows(io.BytesIO(damaged), Place("log.parquet", "log"), lambda reason, place: None))
+print("all read or refused")
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (0, "all read or refused\n"), ended.stderr[-2000:]
 
 
 def test_rows_that_share_a_long_text_are_read_a_few_at_a_time(
