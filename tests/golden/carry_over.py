@@ -77,7 +77,24 @@ def carry_over(folder: Path) -> None:
                 names, places = ", ".join(row), ", ".join("?" * len(row))
                 db.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", [*row.values()])
     earlier.unlink()
+    for record in ("audit/gate-record.json", "recorded/audit.json"):
+        if (path := folder / record).exists():
+            path.write_text(json.dumps(_without_certainty(json.loads(path.read_text()))))
     _lock_steps(study)
+
+
+def _without_certainty(value: Any) -> Any:
+    """Take out intervals of kappa that have no width: it is 0 in every resample, and not certain."""
+    if isinstance(value, list):
+        return [_without_certainty(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {name: _without_certainty(each) for name, each in value.items()}
+    if kept.get("kappa_ci_bootstrap") == [0.0, 0.0]:
+        why = "one rater never varies: this interval would have no width; see kappa_ci_score"
+        kept["kappa_ci_bootstrap"] = None
+        kept["reasons"] = {**kept["reasons"], "kappa_ci": why, "kappa_ci_bootstrap": why}
+    return kept
 
 
 def _lock_steps(study: Study) -> None:
