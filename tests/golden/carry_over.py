@@ -77,14 +77,18 @@ def carry_over(folder: Path) -> None:
                 names, places = ", ".join(row), ", ".join("?" * len(row))
                 db.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", [*row.values()])
     earlier.unlink()
-    for record in ("audit/gate-record.json", "recorded/audit.json"):
-        if (path := folder / record).exists():
-            path.write_text(json.dumps(_without_certainty(json.loads(path.read_text()))))
+    _drop_certainty(folder)
     _lock_steps(study)
 
 
+def _drop_certainty(folder: Path) -> None:
+    """Bring what was recorded of an audit to the intervals that are shown today."""
+    for record in (*folder.glob("audit/gate-record.json"), *folder.glob("recorded/audit.json")):
+        record.write_text(json.dumps(_without_certainty(json.loads(record.read_text()))))
+
+
 def _without_certainty(value: Any) -> Any:
-    """Take out intervals of kappa that have no width: it is 0 in every resample, and not certain."""
+    """Take out intervals of kappa without width: it is 0 in every resample, and not certain."""
     if isinstance(value, list):
         return [_without_certainty(each) for each in value]
     if not isinstance(value, dict):
