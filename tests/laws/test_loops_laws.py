@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chimeralab.core.records import Call, Loop, Turn
@@ -77,7 +77,10 @@ def test_case_and_white_space_change_nothing(turns: list[Turn]) -> None:
 
 
 @given(talks())
+@example([Turn("balaton balaton balaton"), *[Turn("the balaton balaton balaton")] * 3])
 def test_made_up_function_words_keep_verbatim_and_tool_verdicts(turns: list[Turn]) -> None:
+    """A made-up word that nobody has said is news, so it is said first."""
+
     def made_up(text: str) -> str:
         return " ".join("zzq" if word in FUNCTION_WORDS else word for word in text.split())
 
@@ -86,8 +89,15 @@ def test_made_up_function_words_keep_verbatim_and_tool_verdicts(turns: list[Turn
         return {(x.stream, x.noticed) for x in loops if x.level == "verdict" and x.kind in kinds}
 
     changed = [replace(turn, text=made_up(turn.text)) for turn in turns]
-    late = {stream for stream, _ in verdicts(loops_of(changed))}
+    late = {stream for stream, _ in verdicts(loops_of([Turn("zzq"), *changed]))}
     assert {stream for stream, _ in verdicts(loops_of(turns))} <= late
+
+
+def test_new_word_in_a_repeat_delays_the_verdict_by_one_message() -> None:
+    for word, noticed in (("the", 4), ("zzq", 5)):
+        texts = ["balaton balaton balaton", *[f"{word} balaton balaton balaton"] * 4]
+        [loop] = loops_of([Turn(text) for text in texts])
+        assert (loop.level, loop.kind, loop.noticed) == ("verdict", "verbatim", noticed)
 
 
 @given(talks())
