@@ -13,7 +13,7 @@ NUMPY := .venv-numpy
 OLDEST := .venv-oldest
 EXTRAS := lab parquet pandas inspect
 # The hosts of live guards, each with an extra.
-HOSTS := langchain claude-agent-sdk openai-agents litellm pydantic-ai opentelemetry adk smolagents autogen
+HOSTS := langchain claude-agent-sdk openai-agents litellm pydantic-ai opentelemetry adk smolagents autogen ag2 mcp
 # What the package and its extras need, one requirement a line.
 REQUIREMENTS = import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
   print(*project["dependencies"], *(each for name in sys.argv[1:] for each in project["optional-dependencies"][name]), sep="\n")

@@ -13,6 +13,7 @@ Row = Mapping[str, object]
 SCORING = "trial/scoring.py trial/replies.py trial/wording.py trial/opposites.txt"
 ZOO = "benchmarks/validity/loop_zoo"
 LOOP_LOGS = f"benchmarks/validity/loop_logs.py benchmarks/validity/loop_rules.py {ZOO}"
+GUARD_LOGS = f"{LOOP_LOGS} benchmarks/validity/guard_hosts.py benchmarks/validity/guard_peers.py"
 MEASURES = {
     "speed.analyse": "cli/analyse.py selfplay stats",
     "speed.async_guard": "detection embedding",
@@ -41,11 +42,14 @@ MEASURES = {
     "speed.web": "study web",
     "speed.words": "cli/detect.py detection readers",
     "validity.answers": f"embedding tests/golden/answer_pairs.jsonl {SCORING}",
+    "validity.causes": f"detection readers {LOOP_LOGS} benchmarks/validity/labels",
     "validity.contradiction": f"embedding tests/golden/contradiction_pairs.jsonl {SCORING}",
     "validity.countermeasures": "models runner trial",
     "validity.detector_against_rules": "detection embedding rating",
+    "validity.guards": f"detection integrations readers {GUARD_LOGS}",
     "validity.interval_coverage": "stats",
     "validity.kappa_coverage": "benchmarks/validity/interval_coverage.py stats",
+    "validity.loop_kinds": "detection",
     "validity.loop_score": f"detection {LOOP_LOGS}",
     "validity.loops": f"detection {LOOP_LOGS}",
     "validity.recovery": "benchmarks/validity/parameters.py runner selfplay stats trial",

@@ -153,7 +153,11 @@ def draw() -> str:
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-if __name__ == "__main__":
+def main() -> None:
     PICTURE.write_text(draw(), encoding="utf-8")
     for kind, letters, seen in rows():
         print(kind, " ".join(letters), seen)
+
+
+if __name__ == "__main__":
+    main()

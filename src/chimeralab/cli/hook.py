@@ -97,9 +97,10 @@ def _print_settings(host: str, options: list[str]) -> None:
         print(read_text(Path(command_hooks.__file__).with_name("opencode_plugin.js")), end="")
         return
     program = ["chimera"] if shutil.which("chimera") else [sys.executable, "-m", "chimeralab"]
-    run = {"type": "command", "command": shlex.join([*program, "hook", host, *options])}
-    events = command_hooks.DIALECTS[host].events
-    print(json.dumps({"hooks": {event: [{"hooks": [run]}] for event in events}}, indent=2))
+    dialect = command_hooks.DIALECTS[host]
+    command = shlex.join([*program, "hook", host, *options])
+    run = {"type": "command", "command": command, "timeout": dialect.timeout}
+    print(json.dumps({"hooks": {name: [{"hooks": [run]}] for name in dialect.events}}, indent=2))
 
 
 def _add_command(host: str, program: str, place: str) -> None:

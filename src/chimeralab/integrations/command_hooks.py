@@ -2,7 +2,8 @@
 
 Their transcripts differ and change, so what the events say is kept in a file per session, and the
 end of that is judged as any conversation. Like the hook of Claude Code, a new process runs at each
-event, and whatever goes wrong, the agent goes on.
+event, and whatever goes wrong, the agent goes on. Fields, replies and limits are those of the
+programs' sources: Codex at 343074d, Gemini CLI at 5411f11, opencode at d545d8f (August 2026).
 """
 
 import json
@@ -48,13 +49,10 @@ def read_codex(event: Event) -> Happened | None:
 
 
 def reply_codex(event: Event, found: GuardAction) -> dict[str, Any]:
-    name = event.get("hook_event_name")
+    name, given = event.get("hook_event_name"), {"additionalContext": found.message}
     if found.action == "refuse":
         given = {"permissionDecision": "deny", "permissionDecisionReason": found.message}
-        return {"hookSpecificOutput": {"hookEventName": name, **given}}
-    if found.action == "stop":
-        return {"continue": False, "stopReason": found.message}
-    return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": found.message}}
+    return {"hookSpecificOutput": {"hookEventName": name, **given}}
 
 
 def read_gemini(event: Event) -> Happened | None:
@@ -75,16 +73,18 @@ def read_gemini(event: Event) -> Happened | None:
 def reply_gemini(event: Event, found: GuardAction) -> dict[str, Any]:
     if found.action == "refuse":
         return {"decision": "deny", "reason": found.message}
+    if found.action == "stop":
+        return {"continue": False, "stopReason": found.message}
     return reply_codex(event, found)
 
 
 def read_opencode(event: Event) -> Happened | None:
     """Read an event of our plugin for opencode, which is in `opencode_plugin.js`."""
-    kind, tool = str(event.get("event")), str(event.get("tool"))
-    known = kind in ("prompt", "call", "result")
-    return (
-        Happened(kind, _text(event.get("text") or ""), tool, event.get("args")) if known else None
-    )
+    kind, text = str(event.get("event")), _text(event.get("text") or "")
+    if kind not in ("prompt", "call", "result"):
+        return None
+    failed = True if event.get("failed") else None
+    return Happened(kind, text, str(event.get("tool")), event.get("args"), failed)
 
 
 def reply_opencode(event: Event, found: GuardAction) -> dict[str, Any]:
@@ -92,17 +92,31 @@ def reply_opencode(event: Event, found: GuardAction) -> dict[str, Any]:
 
 
 class Dialect(NamedTuple):
-    """How a program words its events and reads replies, and the field that names the session."""
+    """How a program words its events and reads replies, and the field that names the session.
+
+    ``timeout`` is in the unit of its settings. Where no hook can end a turn (after `continue:
+    false`, Codex goes on with the reason as the result of the call), repeated calls are refused.
+    """
 
     read: Callable[[Event], Happened | None]
     reply: Callable[[Event, GuardAction], dict[str, Any]]
     events: tuple[str, ...] = ()
     session: str = "session_id"
+    timeout: int = 0
+    can_end: bool = True
 
 
 DIALECTS = {
-    "codex": Dialect(read_codex, reply_codex, ("UserPromptSubmit", "PreToolUse", "PostToolUse")),
-    "gemini-cli": Dialect(read_gemini, reply_gemini, ("BeforeAgent", "BeforeTool", "AfterTool")),
+    "codex": Dialect(
+        read_codex,
+        reply_codex,
+        ("UserPromptSubmit", "PreToolUse", "PostToolUse"),
+        timeout=10,
+        can_end=False,
+    ),
+    "gemini-cli": Dialect(
+        read_gemini, reply_gemini, ("BeforeAgent", "BeforeTool", "AfterTool"), timeout=10_000
+    ),
     "opencode": Dialect(read_opencode, reply_opencode, session="sessionID"),
 }
 
@@ -114,6 +128,8 @@ class CommandHook:
         self._dialect, self._host = DIALECTS[host], host
         self._folder = folder or _sessions_folder()
         self._times: list[float] = []
+        if not self._dialect.can_end:
+            settings["on_stop"] = "refuse"
         self._watch = Watch(place=self._place, time_of=lambda n: self._times[n - 1], **settings)
 
     def answer(self, event: Event) -> dict[str, Any]:

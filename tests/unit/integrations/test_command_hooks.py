@@ -17,20 +17,45 @@ from chimeralab.integrations.watch import MARK
 HOSTS = tuple(DIALECTS)
 
 
-def event(host: str, kind: str, *, result: str = "1 failed", command: str = "make") -> Any:
+# What is common to the events of each program, with all fields of its source.
+COMMON: dict[str, dict[str, Any]] = {
+    "codex": {
+        "session_id": "019a", "turn_id": "t1", "transcript_path": None, "cwd": "/work",
+        "model": "gpt-5", "permission_mode": "default",
+    },
+    "gemini-cli": {
+        "session_id": "5d1f", "transcript_path": "/tmp/chat.json", "cwd": "/work",
+        "timestamp": "2026-08-21T16:16:56.000Z",
+    },
+    "opencode": {"sessionID": "ses_1"},
+}  # fmt: skip
+NAMES = {
+    "codex": {"prompt": "UserPromptSubmit", "call": "PreToolUse", "result": "PostToolUse"},
+    "gemini-cli": {"prompt": "BeforeAgent", "call": "BeforeTool", "result": "AfterTool"},
+}
+
+
+def event(
+    host: str, kind: str, *, result: str = "1 failed", command: str = "make", text: str = "continue"
+) -> dict[str, Any]:
+    """An event in the shape of the program's source; those of opencode are of our plugin."""
+    given = dict(COMMON[host])
     if host == "opencode":
-        return {"event": kind, "sessionID": "s", "tool": "bash", "args": {"command": command},
-                "text": "continue" if kind == "prompt" else result}  # fmt: skip
-    names = {
-        "codex": {"prompt": "UserPromptSubmit", "call": "PreToolUse", "result": "PostToolUse"},
-        "gemini-cli": {"prompt": "BeforeAgent", "call": "BeforeTool", "result": "AfterTool"},
-    }[host]
-    given: dict[str, Any] = {"session_id": "s", "hook_event_name": names[kind]}
+        given |= {"event": kind}
+        return given | (
+            {"text": text}
+            if kind == "prompt"
+            else {"tool": "bash", "args": {"command": command}, "text": result}
+        )
+    given |= {"hook_event_name": NAMES[host][kind]}
     if kind == "prompt":
-        return {**given, "prompt": "continue"}
-    given |= {"tool_name": "bash", "tool_input": {"command": command}}
-    answer = {"llmContent": result} if host == "gemini-cli" else result
-    return {**given, "tool_response": answer} if kind == "result" else given
+        return {**given, "prompt": text}
+    if host == "codex":
+        call = {"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "call_1"}
+        return given | call | ({"tool_response": result} if kind == "result" else {})
+    given |= {"tool_name": "run_shell_command", "tool_input": {"command": command}}
+    answer = {"llmContent": result, "returnDisplay": result}
+    return given | ({"tool_response": answer} if kind == "result" else {})
 
 
 def said(answer: dict[str, Any]) -> str | None:
@@ -57,12 +82,59 @@ def after(folder: Path, host: str, steps: int, **settings: Any) -> list[str | No
     return [said(each.answer(event(host, "result"))) for each in ask]
 
 
+def call(folder: Path, host: str, **settings: Any) -> str | None:
+    """What is answered to the repeated call before it is made."""
+    return said(CommandHook(host, str(folder), **settings).answer(event(host, "call")))
+
+
 def test_each_program_is_nudged_then_stopped_and_nudged_first_after_a_prompt(
     host: str, tmp_path: Path
 ) -> None:
-    assert after(tmp_path, host, 6) == [None, None, "nudge", None, "stop", "stop"]
+    stop = "stop" if DIALECTS[host].can_end else None
+    assert after(tmp_path, host, 6) == [None, None, "nudge", None, stop, stop]
+    assert call(tmp_path, host) == (None if stop else "refuse")
     assert CommandHook(host, str(tmp_path)).answer(event(host, "prompt")) == {}
-    assert after(tmp_path, host, 3) == ["nudge", None, "stop"]
+    assert call(tmp_path, host) is None
+    assert after(tmp_path, host, 3) == ["nudge", None, stop]
+
+
+def test_user_lets_a_loop_go_on_in_words(host: str, tmp_path: Path) -> None:
+    after(tmp_path, host, 5)
+    hook = CommandHook(host, str(tmp_path))
+    assert hook.answer(event(host, "prompt", text="Carry on, it takes a while.")) == {}
+    assert after(tmp_path, host, 10) == [None] * 10
+
+
+def test_replies_are_those_that_the_sources_know(tmp_path: Path) -> None:
+    """Codex rejects fields that it does not know, and ends no turn for a hook."""
+    for host in ("codex", "gemini-cli"):
+        hook = CommandHook(host, str(tmp_path), on_stop="refuse")
+        nudge = [hook.answer(event(host, "result")) for _ in range(5)][2]["hookSpecificOutput"]
+        assert set(nudge) == {"hookEventName", "additionalContext"}
+        assert nudge["hookEventName"] == NAMES[host]["result"]
+    refused = CommandHook("codex", str(tmp_path)).answer(event("codex", "call"))
+    assert set(refused) == {"hookSpecificOutput"}
+    given = refused["hookSpecificOutput"]
+    assert (given["hookEventName"], given["permissionDecision"]) == ("PreToolUse", "deny")
+    assert given["permissionDecisionReason"].startswith(f"{MARK}this call was not made.")
+    hook = CommandHook("gemini-cli", str(tmp_path), on_stop="refuse")
+    assert set(hook.answer(event("gemini-cli", "call"))) == {"decision", "reason"}
+
+
+def test_failures_of_gemini_and_results_of_mcp_servers_are_read(tmp_path: Path) -> None:
+    hook, told = CommandHook("gemini-cli", str(tmp_path)), []
+    for n in range(8):
+        given = event("gemini-cli", "result", command=f"run {n}")
+        error = {"message": f"File not found: /work/{n}.py", "type": "file_not_found"}
+        given["tool_response"] = {"llmContent": "", "returnDisplay": "", "error": error}
+        told.append(said(hook.answer(given)))
+    assert told == [*[None] * 4, "nudge", None, None, "stop"]
+    hook = CommandHook("codex", str(tmp_path))
+    for n in range(20):
+        given = event("codex", "result") | {"tool_name": "mcp__jobs__status"}
+        content = [{"type": "text", "text": f"{n} of 20 done"}]
+        given["tool_response"] = {"content": content, "isError": False}
+        assert hook.answer(given) == {}
 
 
 def test_only_the_repeated_call_is_refused(host: str, tmp_path: Path) -> None:
@@ -124,38 +196,117 @@ def test_command_answers_without_numpy_and_prints_what_sets_it_up(tmp_path: Path
     loaded = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()}
     assert not loaded & {"numpy", "click", "pydantic"}
     shown = subprocess.run([*command, "--print"], capture_output=True, text=True, check=True)
-    assert set(json.loads(shown.stdout)["hooks"]) == set(DIALECTS["codex"].events)
+    hooks = json.loads(shown.stdout)["hooks"]
+    assert set(hooks) == set(DIALECTS["codex"].events)
+    [group] = hooks["PreToolUse"]
+    [run] = group["hooks"]
+    assert (run["type"], run["timeout"]) == ("command", 10)
+    assert run["command"].endswith("hook codex")
 
 
+# The plugin, called as opencode calls it, by the script after it.
 DRIVE = """
 import { LoopGuard } from "./plugin.mjs"
 const stopped = []
 const session = { abort: async (what) => stopped.push(what) }
 const hooks = await LoopGuard({ client: { session } })
-const seen = []
-await hooks["chat.message"]({ sessionID: "s" }, { parts: [{ type: "text", text: "Fix it." }] })
-for (let n = 0; n < 5; n++) {
-  const args = { command: "make" }
-  await hooks["tool.execute.before"]({ tool: "bash", sessionID: "s" }, { args })
-  const result = { output: "1 failed" }
-  await hooks["tool.execute.after"]({ tool: "bash", sessionID: "s", args }, result)
-  seen.push(result.output.length > 8)
+const sessionID = "ses_1"
+const synthetic = { type: "text", text: "The file has 3 lines.", synthetic: true }
+const prompt = (text) =>
+  hooks["chat.message"]({ sessionID }, { parts: [{ type: "text", text }, synthetic] })
+let count = 0
+const call = async (tool, args, result) => {
+  const callID = `call_${++count}`
+  await hooks["tool.execute.before"]({ tool, sessionID, callID }, { args })
+  if (result instanceof Error) {
+    const state = { status: "error", input: args, error: result.message, time: {} }
+    const part = { type: "tool", id: `prt_${count}`, sessionID, callID, tool, state }
+    for (let n = 0; n < 2; n++)
+      hooks.event({ event: { type: "message.part.updated", properties: { part } } })
+    const messages = [{ info: {}, parts: [{ type: "text", text: "" }, structuredClone(part)] }]
+    await hooks["experimental.chat.messages.transform"]({}, { messages })
+    return messages[0].parts[1].state.error
+  }
+  await hooks["tool.execute.after"]({ tool, sessionID, callID, args }, result)
+  return result
 }
-console.log(JSON.stringify([seen, stopped]))
 """
+SCRIPTS = {
+    "output": (
+        """
+        await prompt("Fix it.")
+        const seen = []
+        for (let n = 0; n < 5; n++) {
+          const done = { title: "", output: "1 failed", metadata: {} }
+          seen.push((await call("bash", { command: "make" }, done)).output.length > 8)
+        }
+        console.log(JSON.stringify([seen, stopped]))
+        """,
+        [[False, False, True, False, True], [{"path": {"id": "ses_1"}}]],
+    ),
+    "contents of an MCP server": (
+        """
+        const seen = []
+        for (let n = 0; n < 14; n++) {
+          const text = n < 8 ? `row ${n} is blue` : "no rows"
+          const done = { content: [{ type: "text", text }] }
+          seen.push((await call("table_rows", { id: 7 }, done)).content.length)
+        }
+        console.log(JSON.stringify([seen, stopped]))
+        """,
+        [[*[1] * 10, 2, 1, 2, 2], [{"path": {"id": "ses_1"}}] * 2],
+    ),
+    "failures": (
+        """
+        const seen = []
+        for (let n = 0; n < 5; n++) {
+          const said = await call("read", { filePath: "a.py" }, new Error("File not found: a.py"))
+          seen.push(said.length > 20)
+        }
+        console.log(JSON.stringify([seen, stopped]))
+        """,
+        [[False, False, True, False, True], [{"path": {"id": "ses_1"}}]],
+    ),
+}
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="the plugin needs Node.js")
-def test_plugin_of_opencode_adds_the_nudge_and_ends_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_plugin_of_opencode_adds_the_nudge_and_ends_the_run(script: str, tmp_path: Path) -> None:
+    code, expected = SCRIPTS[script]
+    assert drive(tmp_path, code) == expected
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="the plugin needs Node.js")
+def test_plugin_of_opencode_refuses_only_the_repeated_call(tmp_path: Path) -> None:
+    code = """
+    const seen = []
+    for (let n = 0; n < 7; n++) {
+      try {
+        await call(n === 6 ? "ls" : "bash", { command: "make" }, { output: "1 failed" })
+        seen.push("made")
+      } catch (error) {
+        seen.push(error.message.slice(0, 34))
+      }
+    }
+    await prompt("Carry on.")
+    await call("bash", { command: "make" }, { output: "1 failed" })
+    console.log(JSON.stringify([seen, stopped]))
+    """
+    refused = f"{MARK}this call was not made."[:34]
+    [seen, stopped] = drive(tmp_path, code, "--on-stop refuse")
+    assert [each.strip() for each in seen] == [*["made"] * 5, refused.strip(), "made"]
+    assert stopped == []
+
+
+def drive(folder: Path, code: str, options: str = "") -> Any:
     plugin = Path(command_hooks.__file__).with_name("opencode_plugin.js")
-    shutil.copy(plugin, tmp_path / "plugin.mjs")
-    (tmp_path / "drive.mjs").write_text(DRIVE, encoding="utf-8")
-    command = f"{sys.executable} -m chimeralab hook opencode"
-    given = {"CHIMERA_SESSIONS": str(tmp_path / "sessions"), "CHIMERA_HOOK": command}
+    shutil.copy(plugin, folder / "plugin.mjs")
+    (folder / "drive.mjs").write_text(DRIVE + code, encoding="utf-8")
+    command = f"{sys.executable} -m chimeralab hook opencode {options}".strip()
+    given = {"CHIMERA_SESSIONS": str(folder / "sessions"), "CHIMERA_HOOK": command}
     ran = subprocess.run(
-        ["node", "drive.mjs"], cwd=tmp_path, env={**os.environ, **given}, capture_output=True,
+        ["node", "drive.mjs"], cwd=folder, env={**os.environ, **given}, capture_output=True,
         text=True, check=True,
     )  # fmt: skip
-    seen, stopped = json.loads(ran.stdout)
-    assert seen == [False, False, True, False, True]
-    assert stopped == [{"path": {"id": "s"}}]
+    return json.loads(ran.stdout)
