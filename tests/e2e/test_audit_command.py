@@ -160,10 +160,12 @@ def test_pairs_of_several_raters_have_their_interval(
     chimera: Callable[..., Any], tmp_path: Path
 ) -> None:
     rows = [*rate("a", x=1, y=1, z=0), *rate("b", x=0, y=0, z=0), *rate("c", x=1, y=0, z=1)]
-    ran = chimera("audit", write_rows(tmp_path / "r.csv", rows))
+    ran = chimera("audit", write_rows(tmp_path / "r.csv", rows), "--full")
     assert re.search(
         r"x and y: kappa 0\.\d+ \(95 % score interval [^)]+ to [^)]+\), agree", ran.out
     )
+    sentences = [line for line in ran.out.splitlines() if line and not line.startswith(" ")]
+    assert any(line.endswith("on the 3 items that every rater labelled.") for line in sentences)
 
 
 def test_limits_of_a_gate_count_the_items_that_have_both_labels(

@@ -16,6 +16,7 @@ TOPICS = [
     "Our baker retired in the spring.",
 ]
 LOOP = "Let me try that once more."
+SENTENCE = "Since message 4, messages say the same text again: 5 times, to the end."
 
 
 @pytest.fixture
@@ -185,7 +186,8 @@ def test_loop_of_tool_calls_is_shown_where_the_locked_rule_has_no_verdict(
 ) -> None:
     assert show(tool_loop(tmp_path / "log.jsonl"), "--out", "page.html").code == 0
     page = Path("page.html").read_text("utf-8")
-    assert '<strong>Loops:</strong> tool since message <a href="#message-2">2</a>' in page
+    assert "<bdi>assistant</bdi> makes the same call: 5 times, to the end." in page
+    assert '<a class="go" href="#message-2"' in page
     assert "No verdict on collapse: 0 judged turns" in page
     assert "make: *** &lt;b&gt;stop&lt;/b&gt;" in page
 
@@ -200,7 +202,7 @@ def test_without_vectors_nothing_is_embedded_and_nothing_drawn(
     assert show(log, "--id", "run-1", "--no-vectors", "--out", "page.html").code == 0
     page = Path("page.html").read_text("utf-8")
     assert "Without vectors there is no timeline and no heat map either." in page
-    assert "<strong>Loops:</strong> verbatim" in page
+    assert SENTENCE in page
     assert "<svg" not in page
 
 
@@ -213,5 +215,6 @@ def test_page_shows_the_detectors_that_were_asked_for(
 ) -> None:
     assert show(log, "--id", "run-1", "--detector", which, "--out", "page.html").code == 0
     page = Path("page.html").read_text("utf-8")
-    assert ("<strong>Loops:</strong> verbatim" in page, "<svg" in page) == marks
-    assert ('class="verdict collapsed"' in page) == marks[1]
+    assert (SENTENCE in page, "<svg" in page) == marks
+    assert ("The locked rule: 2 of 8 turns collapsed" in page) == marks[1]
+    assert ("Turns 7–8 collapsed: 2 of 8 judged turns" in page) == marks[1]

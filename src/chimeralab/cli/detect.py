@@ -177,6 +177,8 @@ def detect(**options: Any) -> None:
         say(how())
         summary = table.all.sentence(words)
         failures = list(table.all.failures(failing, max_share))
+        if failing and options["json"] and (rest := table.describe_rest()):
+            say(rest.removesuffix(": see --all."))  # a check has to say what it did not judge
     if options["json"] and (unread or unchanged):
         click.echo(json_text(describe_unread(unread, unchanged)))
     if options["state"]:

@@ -149,10 +149,20 @@ class VerdictTable:
                 + "; use --json or --out to get all.",
                 style="dim",
             )
-        rest = self.all.conversations - listed
-        if rest and self.all.loops.total:
-            note = f"{plural(rest, 'conversation')} without a loop: see --all."
-            console.print(note, style="dim")
+        if note := self.describe_rest(partly):
+            console.print(note, style="dim", soft_wrap=True)
+
+    def describe_rest(self, partly: Sequence[str] = ()) -> str:
+        """Count what a list of loops leaves out: also what could not be judged, or only in part."""
+        rest = self.all.conversations - self.all.loops.hits
+        if self._locked or self._every or not (rest and self.all.loops.total):
+            return ""
+        note = f"{plural(rest, 'conversation')} without a loop"
+        if self.all.too_short:
+            note += f", {self.all.too_short:,} of them too short for a verdict"
+        if partly:
+            note += f"; {plural(len(partly), 'log')} only partly read"
+        return f"{note}: see --all."
 
     def _draw_locked(
         self, rows: Sequence[Row], labels: Mapping[int, Text], width: int, spare: int
@@ -310,6 +320,11 @@ class VerdictCounts:
         if detection.collapse_rate is not None:
             self.rates.append(detection.collapse_rate)
             self.collapses.add(bool(detection.collapsed), prompt)
+
+    @property
+    def too_short(self) -> int:
+        """Conversations with too few steps for a verdict on loops."""
+        return self.loops.total - self._long_enough
 
     def sentence(self, words: ResultWords, *, locked: bool = True) -> str:
         """The verdict in a sentence; with `locked`, also that of the locked rule."""

@@ -313,7 +313,7 @@ def mark_news(text: str, earlier: str) -> str:
         return _SAME.format(neutralize(text)) if text else text
     if max(len(text), len(earlier)) > MAX_COMPARED:
         return text
-    before, after = (re.findall(r"\w+|\s+|[^\w\s]+", each) for each in (earlier, text))
+    before, after = (re.findall(r"\w+|\s+|[^\w\s]", each) for each in (earlier, text))
     changes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     if len(changes) > MAX_CHANGES or not any(change[0] == "equal" for change in changes):
         return text

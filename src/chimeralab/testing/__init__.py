@@ -25,10 +25,10 @@ def assert_no_loop(
     also fails.
 
     >>> assert_no_loop(["Shall we go?", "By train, please.", "Then I'll book it."])
-    >>> assert_no_loop(["Let me check that again."] * 5)
+    >>> assert_no_loop(["Let me try again."] * 5)
     Traceback (most recent call last):
     AssertionError: the conversation loops:
-      message 4 repeats messages 2 and 3: “Let me check that again.” (verbatim since message 1)
+      message 4 repeats messages 2 and 3: “Let me try again.” (same text again since message 1)
     """
     __tracebackhide__ = True  # so that pytest shows the line of the test
     # Imported here because pytest loads this module at every start.

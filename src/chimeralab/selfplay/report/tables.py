@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chimeralab.core.numbers import between, number, p_value, percent
 from chimeralab.core.records import Detection
 from chimeralab.core.result_words import ResultWords
+from chimeralab.detection.verdict import name_kind
 from chimeralab.report.page import render_sentence, render_text
 from chimeralab.report.table import (
     SIGNIFICANT,
@@ -254,11 +255,11 @@ def loops(conditions: Sequence[str], detections: Sequence[Detection]) -> Table:
     """How many conversations loop, and in which ways, by condition."""
     rows: list[list[Cell]] = []
     raw = []
-    for name in conditions:
+    for condition in conditions:
         judged = [
             found
             for found in detections
-            if found.metadata["condition"] == name and found.looping is not None
+            if found.metadata["condition"] == condition and found.looping is not None
         ]
         looping = sum(bool(found.looping) for found in judged)
         kinds = Counter(
@@ -266,14 +267,16 @@ def loops(conditions: Sequence[str], detections: Sequence[Detection]) -> Table:
             for found in judged
             for kind in dict.fromkeys(loop.kind for loop in found.loops if loop.level == "verdict")
         )
-        named = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common())
+        named, raw_named = (
+            ", ".join(f"{name(kind)} {count:,}" for kind, count in kinds.most_common())
+            for name in (name_kind, str)
+        )
         counts: Cell = Dash("no conversation was judged by the loop detector")
         if judged:
             counts = f"{looping:,} ({percent(looping / len(judged))})"
-        rows.append([name, f"{len(judged):,}", counts, named or "none"])
-        raw.append(
-            {"condition": name, "conversations": len(judged), "looping": looping, "kinds": named}
-        )
+        rows.append([condition, f"{len(judged):,}", counts, named or "none"])
+        row = {"condition": condition, "conversations": len(judged), "looping": looping}
+        raw.append(row | {"kinds": raw_named})
     headings = ("condition", "conversations", "looping", "kinds")
     return make_table("loops", headings, rows, raw, words=(0, 3))
 
