@@ -228,8 +228,8 @@ def parquet_rows(
             read = range(table.num_row_groups) if groups is None else groups
             parts = [table.metadata.row_group(n) for n in read]
             check_expansion(size, sum(part.total_byte_size for part in parts))
-            # A text that many rows share is in the file once, and is no longer than its row group. (Of a
-            # damaged file, the metadata of a column would end the process.)
+            # A text that many rows share is in the file once, and is no longer than its row group.
+            # (Of a damaged file, the metadata of a column would end the process.)
             longest = max((part.total_byte_size for part in parts), default=0)
             rows = max(1, min(ROWS_AT_ONCE, 4 * FREE_EXPANSION // max(1, longest)))
             has_dictionaries = "dictionary<" in str(table.schema_arrow)

@@ -93,7 +93,7 @@ def test_parquet_that_holds_far_more_than_its_size_is_refused_in_little_memory(b
 
 @pytest.mark.parametrize("changed_by", [1, 255])
 def test_parquet_with_a_damaged_footer_does_not_end_the_process(changed_by: int) -> None:
-    """Each byte of the footer in turn: PyArrow aborts when it is asked for a column of some of them."""
+    """Each byte of the footer in turn: of some, PyArrow aborts when it is asked for a column."""
     stream = io.BytesIO()
     turns = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
     pq.write_table(pa.Table.from_pylist([{"messages": turns}] * 3), stream)
@@ -109,7 +109,9 @@ for at in range(len(whole) - 8 - int.from_bytes(whole[-8:-4], "little"), len(who
     list(parquet_rows(io.BytesIO(damaged), Place("log.parquet", "log"), lambda reason, place: None))
 print("all read or refused")
 """
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert (ended.returncode, ended.stdout) == (0, "all read or refused\n"), ended.stderr[-2000:]
 
 
