@@ -26,7 +26,7 @@ from chimeralab.cli.hook import read_settings, with_hook
 from chimeralab.core.errors import ChimeraError, LogError
 from chimeralab.core.records import Trajectory
 from chimeralab.core.text import neutralize
-from chimeralab.detection.guard import Tools
+from chimeralab.detection.tools import Tools
 from chimeralab.embedding.kernel import Kernel
 from chimeralab.integrations import claude_code
 from chimeralab.integrations.watch import Watch

@@ -6,6 +6,7 @@ Named under `hooks` in mkdocs.yml.
 import inspect
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ IN_DOCS = re.compile(r"\]\(docs/([^)\s]+)")
 DOCTEST = re.compile(r"^>>> .*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 INTRODUCTION = """# Reference
 
-Generated from the docstrings. What is not here is private and [may change](stability.md). Import from `chimeralab` what
-is listed first; parts of your own import everything from [`chimeralab.ext`](extending.md).
+Generated from the docstrings. What is not here is private and [may change](stability.md). Import
+from `chimeralab` what is listed first; parts of your own import everything from
+[`chimeralab.ext`](extending.md).
 """
 
 
@@ -55,10 +57,8 @@ def _describe(name: str, what: Any, heading: str) -> Iterator[str]:
     if not callable(what):
         yield f"```python\n{what!r}\n```\n"
         return
-    try:
+    with suppress(ValueError):  # some built-in bases have no signature
         yield f"```python\n{name.rpartition('.')[2]}{inspect.signature(what)}\n```\n"
-    except ValueError:  # some built-in bases have none
-        pass
     text = inspect.getdoc(what) or ""
     if not text.startswith(f"{name}("):  # what a dataclass without a docstring says
         yield DOCTEST.sub(lambda found: f"```pycon\n{found[0]}\n```", text) + "\n"

@@ -29,7 +29,8 @@ CEILINGS = {
     # sessions, `chimera logs`, what each step of a study wrote.
     # Two for loops-2: classes of tool calls, winding down. Nine more: costs, causes and verdicts
     # first; streams, budgets and the wrappers of streams; identity, advice and runs in guards.
-    "files": 272,  # wanted: 260
+    # Four for one configuration: what a project says, rules per tool, `chimera config`; Codex hooks.
+    "files": 276,  # wanted: 260
     # More: 1,900 lines for the readers of wild logs; 900 for calibration, turn labels and rules of
     # the rubric; 600 for cells read in one place and stores that reading leaves alone; 450 for
     # exports that read back, live metrics and statements; 350 for unseen cycles and AC1; 600 for
@@ -41,7 +42,8 @@ CEILINGS = {
     # 3,300 more: 750 for costs, causes and the verdict first; 910 for streams and budgets; 600 for
     # classes in guards; 500 for pages that answer in ten seconds; 300 for formats; 200 for limits
     # and redaction of what attacks found.
-    "lines": 61_800,  # wanted: 47_000
+    # 700 for one configuration of commands, guards and tests, and for what the merge brought.
+    "lines": 62_500,  # wanted: 47_000
     "records per 1,000 lines": 5.15,  # wanted: 5
     # Up by 0.5: each class of tool calls in loops-2, and each cause, is a function of its own.
     "one-place functions, %": 13.0,  # wanted: 14

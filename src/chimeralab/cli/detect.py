@@ -13,10 +13,12 @@ from chimeralab.cli.logs import save_state, select_logs
 from chimeralab.cli.options import (
     CODE_OPTION,
     DETECTOR_OPTIONS,
+    IDENTITY_OPTION,
     LOG_OPTIONS,
     MAX_NAMED,
     NO_FIELD,
     PRICE_OPTION,
+    TOOL_OPTIONS,
     WHICH_OPTIONS,
     ask_consent,
     choose_judges,
@@ -26,7 +28,8 @@ from chimeralab.cli.options import (
     read_logs,
     with_options,
 )
-from chimeralab.cli.terminal import err, out, say, with_progress
+from chimeralab.cli.project import read_project
+from chimeralab.cli.terminal import err, out, sanitize, say, with_progress
 from chimeralab.cli.verdict_table import MIN_WIDTH, SORTS, VerdictTable, nearest_similarities
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.extras import require_extra
@@ -39,7 +42,7 @@ from chimeralab.core.verdict_rows import CONVERSATION_COLUMNS, TURN_COLUMNS, ver
 from chimeralab.detection.cost import BY_MESSAGE, split_costs
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.locked import LockedRule
-from chimeralab.detection.loops import resolve_loops
+from chimeralab.detection.loops import DetectorPair, resolve_loops
 from chimeralab.detection.seam import Detector, summarise_detector
 from chimeralab.detection.verdict import as_json
 from chimeralab.readers.logs import PARTLY
@@ -136,6 +139,7 @@ NOT_ON_RAY = (
 )
 @click.option("--fail-on-collapse", is_flag=True, hidden=True)
 @CODE_OPTION
+@with_options(*TOOL_OPTIONS, IDENTITY_OPTION)
 @with_options(*DETECTOR_OPTIONS)
 def detect(**options: Any) -> None:
     """Find conversations that loop or collapse, and show where.
@@ -156,18 +160,20 @@ def detect(**options: Any) -> None:
       chimera detect logs/ --no-vectors --fail-on loop --junit loops.xml
       chimera detect --recent 7d --state seen.json
     """
-    detector = pop_detector(options)
     check_paths(options)
+    options["tools"], loop_detector = read_project(options)
+    detector = pop_detector(options)
     if options["engine"] == RAY:
-        detect_on_ray(detector, options)
+        detect_on_ray(choose_judges(detector, options, loop_detector), options)
         return
     check_local_options(options)
-    failing, max_share = parse_checks(options, choose_judges(detector, options))
+    judges = choose_judges(detector, options, loop_detector)
+    failing, max_share = parse_checks(options, judges)
     junit = JUnit(options["junit"], failing)
     unread: list[LogError] = []
     chosen = select_logs(options, unread) if narrowing_options(options) else (None, 0, {})
     options["logs"], unchanged, stamps = chosen
-    table, words, how = judge_all(detector, options, junit, unread)
+    table, words, how = judge_all(judges, detector, options, junit, unread)
     if not table.all.conversations:
         summary = "nothing new to judge: " + describe_none(unread, unchanged)
         say(summary)
@@ -228,12 +234,18 @@ def describe_none(unread: Sequence[LogError], unchanged: int) -> str:
 
 
 def judge_all(
-    detector: LockedRule, options: dict[str, Any], junit: JUnit, unread: list[LogError]
+    judges: DetectorPair,
+    detector: LockedRule,
+    options: dict[str, Any],
+    junit: JUnit,
+    unread: list[LogError],
 ) -> tuple[VerdictTable, ResultWords, Callable[[], str]]:
     """Judge every conversation, and write and print each verdict that is asked for."""
-    source = judge_study if is_study(options["paths"]) else judge_logs
     with open_results(options["out"], trace=options["trace"]) as write:
-        judged, words, how = source(detector, options, unread)
+        if is_study(options["paths"]):
+            judged, words, how = judge_study(detector, options)
+        else:
+            judged, words, how = judge_logs(judges, options, unread)
         layout = {"every": options["every"], "sort": options["sort"]}
         table = VerdictTable(options["group_by"], words, locked=shows_locked(options), **layout)
         for detection, group, prompt in judged:
@@ -284,7 +296,7 @@ Group = str | list[tuple[str, Detection]] | None
 Judging = tuple[Iterator[tuple[Detection, Group, str | None]], ResultWords, Callable[[], str]]
 
 
-def judge_logs(detector: LockedRule, options: dict[str, Any], unread: list[LogError]) -> Judging:
+def judge_logs(judges: DetectorPair, options: dict[str, Any], unread: list[LogError]) -> Judging:
     """Read logs and judge each conversation; files that could not be read go to `unread`."""
 
     def open_encoder() -> "Encoder":
@@ -293,13 +305,14 @@ def judge_logs(detector: LockedRule, options: dict[str, Any], unread: list[LogEr
         return encoder.open_encoder(options["cache"])
 
     judge = Judge(
-        *choose_judges(detector, options),
+        *judges,
         open_encoder,
         speaker=options["speaker"],
         # A wide table shows similarities.
         trace=options["trace"]
         or (shows_locked(options) and not options["json"] and out.width > MIN_WIDTH),
         prices=options["price"],
+        tools=options["tools"],
     )
 
     def each() -> Iterator[tuple[Detection, Group, str | None]]:
@@ -315,7 +328,7 @@ def judge_logs(detector: LockedRule, options: dict[str, Any], unread: list[LogEr
     return each(), FACT, lambda: describe_judge(judge)
 
 
-def judge_study(detector: LockedRule, options: dict[str, Any], _: list[LogError]) -> Judging:
+def judge_study(detector: LockedRule, options: dict[str, Any]) -> Judging:
     """Judge the conversations of a study that have no verdict yet, and load all verdicts."""
     # Imported here to keep start-up fast for logs, the common case.
     from chimeralab import pipeline  # noqa: PLC0415
@@ -323,7 +336,8 @@ def judge_study(detector: LockedRule, options: dict[str, Any], _: list[LogError]
     from chimeralab.study import Study  # noqa: PLC0415
     from chimeralab.study.verdicts import load_detections  # noqa: PLC0415
 
-    given = [name for name in ("format", "speaker", "no_vectors") if options[name]]
+    own = ("format", "speaker", "no_vectors", "ignore", "repeats", "identity")
+    given = [name for name in own if options[name]]
     given += ["detector"] if options["which"] != "both" else []
     given += ["price"] if options["price"] else []
     changed = [name.replace("_", "-") for name in (*detector.changed, *given)]
@@ -360,6 +374,8 @@ def describe_judge(judge: Judge) -> str:
     """Describe the detectors and the encoder in one line."""
     detector, encoder, band = judge.detector, judge.encoder, judge.band
     parts = [describe_detectors(*(each for each in (judge.loops, detector) if each))]
+    if judge.loops and judge.tools:
+        parts.append(f"rules of your own for {', '.join(map(sanitize, judge.tools))}")
     if detector is None:
         return "; ".join([*parts, "no vectors, so no collapse verdict"])
     vectors = f"vectors in {encoder.precision} ({encoder.served_by})" if encoder else "no vectors"
@@ -387,7 +403,7 @@ def check_local_options(options: dict[str, Any]) -> None:
             raise InputError(f"--{name} needs --engine ray")
 
 
-def detect_on_ray(detector: LockedRule, options: dict[str, Any]) -> None:
+def detect_on_ray(judges: DetectorPair, options: dict[str, Any]) -> None:
     """Judge logs on Ray and write the verdicts to --out."""
     for name in NOT_ON_RAY:
         if options[name]:
@@ -400,9 +416,7 @@ def detect_on_ray(detector: LockedRule, options: dict[str, Any]) -> None:
     require_extra("ray")
     from chimeralab import scale  # noqa: PLC0415 - needs Ray
 
-    judging = scale.WorkerSettings(
-        *choose_judges(detector, options), options["speaker"], options["format"]
-    )
+    judging = scale.WorkerSettings(*judges, options["speaker"], options["format"], options["tools"])
     totals = scale.detect_files(
         options["paths"],
         options["out"],

@@ -12,10 +12,12 @@ from typing import Any
 
 import click
 
+from chimeralab.cli.options import TOOL_OPTIONS, with_options
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import parse_json, read_text, write_text
+from chimeralab.detection.tools import parse_tools
 from chimeralab.integrations import command_hooks
-from chimeralab.integrations.claude_code import main, tool_settings
+from chimeralab.integrations.claude_code import main
 
 SUBCOMMAND = "hook claude-code"
 EVENTS = ("PreToolUse", "PostToolUse", "Stop")
@@ -37,21 +39,11 @@ def hook() -> None:
     show_default=True,
     help="The settings file; ~/.claude/settings.json applies to all projects.",
 )
-@click.option(
-    "--ignore", metavar="TOOL", multiple=True, help="Ignore the calls of this tool; repeatable."
-)
-@click.option(
-    "--repeats",
-    metavar="TOOL=N",
-    multiple=True,
-    help="Number of identical calls of a tool that make a loop (default 3); repeatable.",
-)
+@with_options(*TOOL_OPTIONS)
 @click.option(
     "--on-stop",
     type=click.Choice(["end", "refuse"]),
-    default="end",
-    show_default=True,
-    help="End the turn, or refuse only the repeated call.",
+    help="End the turn (default), or refuse only the repeated call.",
 )
 def claude_code(install: bool, uninstall: bool, settings: Path, **rules: Any) -> None:
     """Install the hook in Claude Code, or answer a hook event on standard input.
@@ -67,7 +59,7 @@ def claude_code(install: bool, uninstall: bool, settings: Path, **rules: Any) ->
         raise click.UsageError("--install and --uninstall can't be combined")
     options = [each for name in rules["ignore"] for each in ("--ignore", name)]
     options += [each for rule in rules["repeats"] for each in ("--repeats", rule)]
-    options += ["--on-stop", rules["on_stop"]] if rules["on_stop"] != "end" else []
+    options += ["--on-stop", rules["on_stop"]] if rules["on_stop"] else []
     if not install and not uninstall:
         if sys.stdin.isatty():
             raise InputError(
@@ -75,7 +67,7 @@ def claude_code(install: bool, uninstall: bool, settings: Path, **rules: Any) ->
                 " `chimera hook claude-code --install`"
             )
         sys.exit(main(options))
-    tool_settings(rules["ignore"], rules["repeats"])
+    parse_tools(rules["ignore"], rules["repeats"])
     # By name if the shell finds it: that works in every environment.
     program = ["chimera"] if shutil.which("chimera") else [sys.executable, "-m", "chimeralab"]
     command = shlex.join([*program, *SUBCOMMAND.split(), *options]) if install else None
@@ -106,16 +98,15 @@ def _print_settings(host: str, options: list[str]) -> None:
 def _add_command(host: str, program: str, place: str) -> None:
     @hook.command(host, help=f"Answer a hook event of {program}; --print shows what sets it up.")
     @click.option("--print", "shows", is_flag=True, help=f"Print what belongs into {place}.")
-    @click.option("--ignore", metavar="TOOL", multiple=True, help="Ignore calls of this tool.")
-    @click.option("--repeats", metavar="TOOL=N", multiple=True, help="Identical calls of a loop.")
-    @click.option("--on-stop", type=click.Choice(["end", "refuse"]), default="end")
+    @with_options(*TOOL_OPTIONS)
+    @click.option("--on-stop", type=click.Choice(["end", "refuse"]))
     def answer(
-        shows: bool, ignore: tuple[str, ...], repeats: tuple[str, ...], on_stop: str
+        shows: bool, ignore: tuple[str, ...], repeats: tuple[str, ...], on_stop: str | None
     ) -> None:
-        tool_settings(ignore, repeats)
+        parse_tools(ignore, repeats)
         options = [each for name in ignore for each in ("--ignore", name)]
         options += [each for rule in repeats for each in ("--repeats", rule)]
-        options += ["--on-stop", on_stop] if on_stop != "end" else []
+        options += ["--on-stop", on_stop] if on_stop else []
         if shows:
             _print_settings(host, options)
         elif sys.stdin.isatty():

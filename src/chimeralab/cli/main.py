@@ -56,9 +56,12 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str | None]]] = {
         "verify": ("export:verify", "Recompute a study's verdicts and check its hashes.", LAB),
     },
     "Set up": {
+        "config": ("project:config", "Show which settings are in force, and where from.", None),
         "models": ("models:models", "List, download and verify model files.", None),
     },
 }
+CONFIGURED = {"detect", "show", "view", "sweep"}
+"""The commands whose options a project may set."""
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
 
@@ -121,12 +124,17 @@ class LazyGroup(SuggestingGroup):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="chimera")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Find out when language models talk in circles.
 
     To start, run `chimera detect PATH` on a log of conversations or a folder of logs.
     `chimera COMMAND --help` explains a command.
     """
+    if context.invoked_subcommand in CONFIGURED:
+        from chimeralab.cli.project import list_defaults  # noqa: PLC0415 - start-up time
+
+        context.default_map = {str(context.invoked_subcommand): list_defaults()}
 
 
 def main() -> None:

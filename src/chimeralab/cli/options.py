@@ -21,7 +21,7 @@ from chimeralab.core.parts import CodeFile, Consent, SentKey
 from chimeralab.core.records import Trajectory
 from chimeralab.detection.cost import parse_prices
 from chimeralab.detection.locked import LOCKED, READINGS, LockedRule
-from chimeralab.detection.loops import LOOPS, DetectorPair
+from chimeralab.detection.loops import LOOPS, DetectorPair, Loops
 from chimeralab.readers.logs import (
     DAMAGED,
     EMPTY,
@@ -227,6 +227,23 @@ LOG_OPTIONS: tuple[Decorator, ...] = (
     ),
 )
 
+TOOL_OPTIONS: tuple[Decorator, ...] = (
+    click.option(
+        "--ignore", metavar="TOOL", multiple=True, help="Ignore the calls of this tool; repeatable."
+    ),
+    click.option(
+        "--repeats",
+        metavar="TOOL=N",
+        multiple=True,
+        help="Number of identical calls of a tool that make a loop (default 3); repeatable.",
+    ),
+)
+IDENTITY_OPTION: Decorator = click.option(
+    "--identity",
+    metavar="TOOL=ARGUMENT,…",
+    multiple=True,
+    help="Arguments that make two calls of a tool the same; repeatable.",
+)
 WHICH_OPTIONS: tuple[Decorator, ...] = (
     click.option(
         "--detector",
@@ -282,10 +299,12 @@ def pop_detector(options: dict[str, Any]) -> LockedRule:
     return LockedRule(**{field.name: options.pop(field.name) for field in fields(LockedRule)})
 
 
-def choose_judges(detector: LockedRule, options: dict[str, Any]) -> DetectorPair:
+def choose_judges(
+    detector: LockedRule, options: dict[str, Any], loop_detector: Loops = LOOPS
+) -> DetectorPair:
     """Choose the detectors by WHICH_OPTIONS; reject settings that would have no effect."""
     which = options["which"]
-    loops = None if which == "locked" else LOOPS
+    loops = None if which == "locked" else loop_detector
     if which != "loops" and not options["no_vectors"]:
         return DetectorPair(detector, loops)
     useless = [*detector.changed, *(["trace"] if options.get("trace") else [])]
@@ -296,7 +315,7 @@ def choose_judges(detector: LockedRule, options: dict[str, Any]) -> DetectorPair
     return DetectorPair(None, loops)
 
 
-def ask_consent(allowed: bool | None) -> Consent:
+def ask_consent(allowed: bool | None, who: str = "the plan") -> Consent:
     """Make a function that asks before a plan's code runs or its keys are sent.
 
     --allow-code answers yes; without it, somebody must be at the terminal.
@@ -306,7 +325,7 @@ def ask_consent(allowed: bool | None) -> Consent:
     def consent(request: CodeFile | SentKey) -> None:
         if request in granted:
             return
-        action = f"the plan {request.effect}"
+        action = f"{who} {request.effect}"
         if allowed:
             say(action)
         elif not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -11,6 +11,7 @@ from time import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from zlib import crc32
 
+from chimeralab.core.config import find_config
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Call, Loop, Turn
 from chimeralab.detection.advice import (
@@ -31,7 +32,6 @@ from chimeralab.detection.evidence import TextMemory
 from chimeralab.detection.identity import Identities
 from chimeralab.detection.locked import LOCKED, LockedRule, LockedStream
 from chimeralab.detection.loops import (
-    IDENTICAL_CALLS,
     LOOPS,
     RUN,
     Cusum,
@@ -40,8 +40,16 @@ from chimeralab.detection.loops import (
     LoopStream,
 )
 from chimeralab.detection.runs import RunWork
-from chimeralab.detection.seam import Detector, Observation, Signal
+from chimeralab.detection.seam import Detector, Observation, Signal, read_needs
 from chimeralab.detection.streams import MessageStreams, StreamCut
+from chimeralab.detection.tools import (
+    Tools,
+    check_loops,
+    choose_loops,
+    choose_rule,
+    choose_tools,
+    read_rules,
+)
 from chimeralab.detection.winding import WindingDown, WindingSettings, WindingSum
 from chimeralab.detection.words import MessageWords, SpokenMessage, is_blank
 from chimeralab.readers.chat import ChatMessage, Result, parse_message
@@ -57,8 +65,6 @@ MAX_TROUBLE = 64  # failures and empty results that are kept, for what a loop be
 NO_SIGNAL = Signal(0)
 # Repeats after the first nudge until `stop`; fewer once the model has been told.
 UNTOLD, TOLD = 4, 2
-
-Tools = Mapping[str, Literal["ignore"] | Mapping[str, int | Sequence[str]]]
 
 
 class LoopWarning(NamedTuple):
@@ -101,6 +107,9 @@ class GuardSignal(NamedTuple):
 class Guard:
     """Watches one conversation live, by words, tool calls and, unless disabled, vectors.
 
+    ``tools`` are rules per tool, such as ``{"wait": "ignore", "search": {"repeats": 6}}``. For what
+    is not given, the project's configuration counts, unless ``project=False``.
+
     >>> guard = Guard(vectors=False)
     >>> for _ in range(4):
     ...     signal = guard.update("I will try that again.")
@@ -114,17 +123,22 @@ class Guard:
         encoder: "Encoder | None" = None,
         *,
         vectors: bool = True,
-        loops: Loops = LOOPS,
+        loops: Loops | None = None,
         tools: Tools | None = None,
         max_wait: float | None = None,
+        project: bool = True,
     ) -> None:
-        needs = detector.needs
+        if project:
+            detector = choose_rule() if detector is LOCKED else detector
+            loops, tools = choose_loops(loops), choose_tools(tools)
+            max_wait = find_config().values.get("max_wait") if max_wait is None else max_wait
+        needs = read_needs(detector, "vectors=False")
         if needs.why_not_live:
             raise InputError(f"{detector.name} can't guard a conversation: {needs.why_not_live}")
         self._detector = detector if vectors or not needs.lags else None
         self._encoder = encoder
-        self._settings, self._max_wait = loops, _check_wait(max_wait)
-        self._tools, self._identities = _tool_rules(tools or {})
+        self._settings, self._max_wait = check_loops(loops or LOOPS), _check_wait(max_wait)
+        self._tools, self._identities = read_rules(tools)
         self._thread: ThreadPoolExecutor | None = None
         # How advice names a message, by its position; a host may know a better name.
         self.place: Callable[[int], str] = "message {}".format
@@ -437,31 +451,6 @@ def read_message(message: Any) -> ChatMessage:
 def identify_loop(loop: Loop) -> Loop:
     """A loop without the fields that change while it goes on."""
     return replace(loop, kind="", period=0, ended=None, score=0.0, echoes=None)
-
-
-def _tool_rules(tools: Tools) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
-    """By tool, the number of identical calls that make a loop, None for an ignored tool, and the
-    arguments that make two calls the same."""
-    rules, identities = dict[str, int | None](), dict[str, tuple[str, ...]]()
-    for name, setting in tools.items():
-        given = dict(setting) if isinstance(setting, Mapping) else {}
-        repeats, identity = given.pop("repeats", IDENTICAL_CALLS), given.pop("identity", None)
-        names = tuple(identity) if isinstance(identity, list | tuple) else ()
-        if setting == "ignore":
-            rules[name] = None
-        elif (
-            not setting or given or not isinstance(repeats, int) or repeats < 2
-            or not (identity is None or (names and all(isinstance(each, str) for each in names)))
-            or not isinstance(setting, Mapping)
-        ):  # fmt: skip
-            raise InputError(
-                f"tools[{name!r}] is {setting!r}; expected 'ignore' or {{'repeats': N}} with"
-                " N >= 2, and 'identity': [names of arguments]"
-            )
-        else:
-            rules[name] = repeats
-            identities |= {name: names} if names else {}
-    return rules, identities
 
 
 def _check_wait(seconds: Any) -> float | None:

@@ -26,7 +26,8 @@ from chimeralab.detection.locked import LOCKED, LockedRule
 from chimeralab.detection.loops import LOOPS, Loops, find_loops, has_text
 from chimeralab.detection.measure import GuardBand, Vectors, encode_batches
 from chimeralab.detection.screen import Screen
-from chimeralab.detection.seam import Detector, Needs, Observation, Signal
+from chimeralab.detection.seam import Detector, Needs, Observation, Signal, read_needs
+from chimeralab.detection.tools import Tools, check_loops, read_rules
 from chimeralab.detection.verdict import CAVEATS
 from chimeralab.detection.words import is_blank
 from chimeralab.readers.memory import DataFrame, is_frame, parse_conversation, parse_frame
@@ -86,12 +87,18 @@ class Judge:
         speaker: str | None = None,
         trace: bool = False,
         prices: Prices | None = None,
+        tools: Tools | None = None,
     ) -> None:
         self.detector, self.loops, self.prices = detector, loops, prices
+        self._rules, self.tools = read_rules(tools), dict(tools or {})
+        if loops is not None:
+            check_loops(loops)
+        if not isinstance(speaker, str | None):
+            raise InputError(f"speaker is {speaker!r:.60}; expected a name, or 'all'")
         self._speaker, self._trace = speaker, trace
         self.encoder: Encoder | None = None
         self.band: GuardBand | None = None
-        if detector is not None and detector.needs.lags:
+        if detector is not None and read_needs(detector, "None").lags:
             from chimeralab.embedding.encoder import default_encoder  # noqa: PLC0415 - slow to import
 
             self.encoder = (open_encoder or default_encoder)()
@@ -106,6 +113,8 @@ class Judge:
             "encoder": self.encoder.describe() if self.encoder else NO_ENCODER,
             "loop_detector": self.loops.describe() if self.loops else None,
         }
+        if self.loops and self.tools:
+            used["loop_detector"]["tools"] = self.tools
         batches = encode_batches(
             trajectories, self.encoder, speaker=self._speaker, skip_blank=skip_blank
         )
@@ -115,7 +124,9 @@ class Judge:
             for talk, positions, judged, vectors, truncated in batch:
                 fields = talk.metadata.items()
                 known = dict(zip(positions, vectors, strict=False)) if self.encoder else {}
-                found = find_loops(talk.turns, messages, self.loops, known) if self.loops else {}
+                found: dict[str, Any] = {}
+                if self.loops:
+                    found = find_loops(talk.turns, messages, self.loops, known, self._rules)
                 loops = attach_causes(found.get("loops", ()), talk.turns)
                 detection = Detection(
                     id=talk.id,
@@ -263,6 +274,7 @@ class DetectSettings(TypedDict, total=False):
     loops: Loops | None
     encoder: "Encoder | None"
     trace: bool
+    tools: Tools | None
 
 
 @overload
@@ -283,7 +295,7 @@ def detect(
     and gives `Results`, a list of verdicts.
 
     Both detectors run. ``detector=None`` leaves out the collapse verdict and its vectors;
-    ``loops=None`` leaves out the loop detector.
+    ``loops=None`` leaves out the loop detector. ``tools`` are rules per tool, as in `Guard`.
 
     >>> found = detect(["What now?"] + ["Let me check that again."] * 7)
     >>> found.collapsed, found.loops[0].kind, found.loops[0].began, found.loops[0].noticed
@@ -302,10 +314,14 @@ def detect_file(  # noqa: PLR0913
     detector: Detector | None = LOCKED,
     loops: Loops | None = LOOPS,
     trace: bool = False,
+    tools: Tools | None = None,
 ) -> Iterator[Detection]:
     """Judge every conversation of a log file, or of a folder of logs."""
-    trajectories = readers.read_all([path], format=format)
-    return detect_all(trajectories, speaker=speaker, detector=detector, loops=loops, trace=trace)
+    if not isinstance(path, str | Path):
+        raise InputError(f"path is {path!r:.60}; expected the path of a log or a folder")
+    talks = readers.read_all([path], format=format)
+    judge = Judge(detector, loops, speaker=speaker, trace=trace, tools=tools)
+    return (detection for _, detection in judge.judge(talks))
 
 
 def detect_all(  # noqa: PLR0913
@@ -316,10 +332,13 @@ def detect_all(  # noqa: PLR0913
     loops: Loops | None = LOOPS,
     encoder: "Encoder | None" = None,
     trace: bool = False,
+    tools: Tools | None = None,
 ) -> Iterator[Detection]:
     """Judge a stream of conversations in constant memory; each is anything `detect` takes."""
+    if encoder is not None and not hasattr(encoder, "encode_split"):
+        raise InputError(f"encoder is {encoder!r:.60}; expected a chimeralab.ext.Encoder")
     open_encoder = (lambda: encoder) if encoder else None
-    judge = Judge(detector, loops, open_encoder, speaker=speaker, trace=trace)
+    judge = Judge(detector, loops, open_encoder, speaker=speaker, trace=trace, tools=tools)
     for _, detection in judge.judge(_trajectories(conversations)):
         yield detection
 
@@ -332,6 +351,10 @@ def _trajectories(conversations: Any) -> Iterator[Trajectory]:
         raise InputError(
             f"detect_all takes several conversations, not a {type(conversations).__name__};"
             " use detect for one"
+        )
+    if not isinstance(conversations, Iterable):
+        raise InputError(
+            f"conversations is {conversations!r:.60}; expected several, each as `detect` takes it"
         )
     for number, each in enumerate(conversations, start=1):
         yield parse_conversation(each, f"conversation-{number}")

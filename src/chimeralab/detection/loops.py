@@ -40,6 +40,8 @@ COPIED = ("verbatim", "alternating", "cycle", "within-turn")  # kinds that reaso
 RUN = "run"  # the stream of work that other conversations of a run have done
 ENDING = ("ending", "all")  # the kind and the stream of a talk that winds down
 MAX_COMMAND_WORDS = 3
+# By tool, the number of identical calls that make a loop, and the arguments that count.
+ToolRules = tuple[Mapping[str, int | None], Mapping[str, Iterable[str]]]
 MIN_THOUGHT = 8  # words of reasoning that can be part of a loop
 
 
@@ -631,12 +633,14 @@ def find_loops(
     messages: Iterator[SpokenMessage],
     settings: Loops,
     vectors: Mapping[int, Any],
+    tools: ToolRules = ({}, {}),
 ) -> dict[str, Any]:
     """Judge a conversation for loops; return the fields of its verdict about them.
 
-    `vectors` are those of messages by position, as far as there are any.
+    `vectors` are those of messages by position, as far as there are any; `tools` are the rules of
+    `LoopStream`.
     """
-    stream, repeats = LoopStream(settings), dict[int, set[int]]()
+    stream, repeats = LoopStream(settings, *tools), dict[int, set[int]]()
     for position, turn in enumerate(turns, start=1):
         message = next(messages) if has_text(turn) else None
         if earlier := stream.update_words(turn, message, vector=vectors.get(position)):

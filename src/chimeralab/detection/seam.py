@@ -250,6 +250,17 @@ def summarise_detector(detector: Detector) -> str:
     return f"{detector.name}, NOT the {detector.standard} operating point ({changes})"
 
 
+def read_needs(detector: Any, without: str) -> Needs:
+    """The needs of a detector; `without` says how to do without one."""
+    needs = getattr(detector, "needs", None)
+    if isinstance(detector, type) or not isinstance(needs, Needs):
+        raise InputError(
+            f"detector is {detector!r:.60}, a {type(detector).__name__}; expected one such as"
+            f" chimeralab.LOCKED, or {without} for none"
+        )
+    return needs
+
+
 def check_detector(detector: Any, what: str) -> None:
     """Refuse an object that is not a detector, after trying it on one turn."""
     members = [name for name in vars(Detector) if not name.startswith("_")]

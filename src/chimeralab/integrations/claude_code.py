@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, Unpack
 
 from chimeralab.core.errors import InputError
-from chimeralab.detection.guard import Tools
+from chimeralab.detection.tools import parse_tools
 from chimeralab.integrations.watch import GuardAction, Message, Watch, WatchSettings, find_signed
 
 # How much of the transcript's end is read: the first is usually enough, but results can be large.
@@ -204,26 +204,20 @@ def _result(call: str, output: Any, failed: bool) -> dict[str, Any]:
     return {"role": "user", "content": [part]}
 
 
-def tool_settings(ignore: Iterable[str], repeats: Iterable[str]) -> Tools:
-    """Build settings per tool from options: names to ignore, and NAME=N repeats."""
-    tools: dict[str, Any] = dict.fromkeys(ignore, "ignore")
-    for each in repeats:
-        name, _, number = each.rpartition("=")
-        if not name or not number.isdecimal():
-            raise InputError(f"--repeats takes TOOL=N, not {each!r}")
-        tools[name] = {"repeats": int(number)}
-    return tools
+def read_options(options: list[str]) -> dict[str, Any]:
+    """Read the options of a hook's command, as settings of a guard."""
+    named: dict[str, list[str]] = {"--ignore": [], "--repeats": [], "--on-stop": []}
+    for option, value in zip(options[::2], options[1::2], strict=True):
+        named[option].append(value)
+    tools = parse_tools(named["--ignore"], named["--repeats"])
+    return {"tools": tools, "on_stop": named["--on-stop"][-1] if named["--on-stop"] else None}
 
 
 def main(options: list[str]) -> int:
     """Reply to the event on standard input. Claude Code continues whatever goes wrong."""
     try:
-        named: dict[str, list[str]] = {"--ignore": [], "--repeats": [], "--on-stop": ["end"]}
-        for option, value in zip(options[::2], options[1::2], strict=True):
-            named[option].append(value)
-        on_stop: Any = named["--on-stop"][-1]
-        tools = tool_settings(named["--ignore"], named["--repeats"])
-        answer = ClaudeCodeHook(tools=tools, on_stop=on_stop).answer(json.load(sys.stdin.buffer))
+        settings = read_options(options)
+        answer = ClaudeCodeHook(**settings).answer(json.load(sys.stdin.buffer))
         if answer:
             print(json.dumps(answer))
     except Exception as error:

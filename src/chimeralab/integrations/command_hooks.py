@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, Unpack
 
 from chimeralab.core.errors import InputError
-from chimeralab.integrations.claude_code import MESSAGES, tool_settings
+from chimeralab.integrations.claude_code import MESSAGES, read_options
 from chimeralab.integrations.watch import GuardAction, Message, Watch, WatchSettings
 
 Event = Mapping[str, Any]
@@ -213,12 +213,8 @@ def _sessions_folder() -> str:
 def main(host: str, options: list[str]) -> int:
     """Reply to the event on standard input. The agent goes on whatever goes wrong."""
     try:
-        named: dict[str, list[str]] = {"--ignore": [], "--repeats": [], "--on-stop": ["end"]}
-        for option, value in zip(options[::2], options[1::2], strict=True):
-            named[option].append(value)
-        on_stop: Any = named["--on-stop"][-1]
-        tools = tool_settings(named["--ignore"], named["--repeats"])
-        answer = CommandHook(host, tools=tools, on_stop=on_stop).answer(json.load(sys.stdin.buffer))
+        settings = read_options(options)
+        answer = CommandHook(host, **settings).answer(json.load(sys.stdin.buffer))
         print(json.dumps(answer))
     except Exception as error:
         print(f"chimera: the loop guard failed ({error})", file=sys.stderr)

@@ -15,13 +15,15 @@ from dataclasses import replace
 from threading import RLock
 from typing import Any, Literal, NamedTuple, TypedDict
 
+from chimeralab.core.config import find_config
 from chimeralab.core.errors import ChimeraError, InputError, LoopDetected
 from chimeralab.core.records import Call, Loop
 from chimeralab.detection.calls import normalize_arguments
-from chimeralab.detection.guard import Guard, Tools, identify_loop, read_message
-from chimeralab.detection.loops import LOOPS, Loops
+from chimeralab.detection.guard import Guard, identify_loop, read_message
+from chimeralab.detection.loops import Loops
 from chimeralab.detection.runs import RunWork
 from chimeralab.detection.streams import MessageStreams, StreamCut
+from chimeralab.detection.tools import Tools, choose_loops, choose_tools
 from chimeralab.integrations.budget import Budget, BudgetSettings, Spending
 from chimeralab.readers.chat import ChatMessage
 
@@ -74,12 +76,12 @@ class GuardAction(NamedTuple):
 class WatchSettings(TypedDict, total=False):
     """The settings of every live guard; see `Watch`."""
 
-    tools: Tools
-    loops: Loops
+    tools: Tools | None
+    loops: Loops | None
     enabled: bool
-    on_stop: OnStop
+    on_stop: OnStop | None
     max_wait: float | None
-    budget: BudgetSettings
+    budget: BudgetSettings | None
 
 
 class Watch:
@@ -89,7 +91,8 @@ class Watch:
     CHIMERA_GUARD=off, turns it off. With ``on_stop="refuse"``, a loop of tool calls is not stopped:
     `check_call` refuses the calls that it repeats. An agent that waits is advised, and stopped only
     after ``max_wait`` seconds, if these are given. A message that can't be read is an `InputError`;
-    an error inside the guard is logged once and ends the watching of its conversation.
+    an error inside the guard is logged once and ends the watching of its conversation. For what is
+    not given, the project's configuration counts.
 
     ``budget`` limits what a conversation may spend, as in ``{"tokens": 100_000, "in_loops":
     {"steps": 20}}``: it is nudged at 80 % and stopped at 100 %.
@@ -114,17 +117,23 @@ class Watch:
         self,
         *,
         tools: Tools | None = None,
-        loops: Loops = LOOPS,
+        loops: Loops | None = None,
         enabled: bool = True,
-        on_stop: OnStop = "end",
+        on_stop: OnStop | None = None,
         max_wait: float | None = None,
         budget: BudgetSettings | None = None,
         place: Callable[[int], str] = "message {}".format,
         time_of: Callable[[int], float] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        config = find_config().values
+        on_stop = on_stop or config.get("on_stop", "end")
         if on_stop not in ("end", "refuse"):
             raise InputError(f"on_stop is {on_stop!r}; expected 'end' or 'refuse'")
+        settings: dict[str, Any] = {"tools": choose_tools(tools)}
+        settings |= {"loops": choose_loops(loops), "project": False}
+        settings["max_wait"] = config.get("max_wait") if max_wait is None else max_wait
+        budget = config.get("budget") if budget is None else budget
         self._enabled, self._refuses, self._logged = enabled, on_stop == "refuse", False
         self._lock = RLock()
         self._conversations: OrderedDict[str | int, _Conversation | None] = OrderedDict()
@@ -133,7 +142,7 @@ class Watch:
         self._clock, limits = clock, Budget(budget)
 
         def start(before: int = 0) -> _Conversation:
-            guard = Guard(vectors=False, loops=loops, tools=tools, max_wait=max_wait)
+            guard = Guard(vectors=False, **settings)
             guard.reset(before)
             guard.place, guard.was_refused = place, was_refused
             guard.time_of = time_of or guard.time_of
@@ -298,10 +307,13 @@ class Watch:
 
 
 def without_refusals(settings: WatchSettings) -> WatchSettings:
-    """Check the settings of a host that can't answer a call in place of its tool."""
+    """Check the settings of a host that can't answer a call in place of its tool.
+
+    A configuration may be there for other hosts, too: what it says about `on_stop` is not followed.
+    """
     if settings.get("on_stop") == "refuse":
         raise InputError("on_stop='refuse' is not possible in this host; use 'end'")
-    return settings
+    return {**settings, "on_stop": "end"}
 
 
 class LoopAllowance:

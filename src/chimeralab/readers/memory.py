@@ -55,6 +55,9 @@ def parse_conversation(value: Any, name: str = "conversation") -> Trajectory:
         return Trajectory(name, tuple(map(Turn, items)))
     if all(isinstance(item, Turn) for item in items):
         return Trajectory(name, tuple(map(check_turn, items)))
+    if any(isinstance(item, str) for item in items):
+        n = next(n for n, item in enumerate(items) if not isinstance(item, str))
+        raise InputError(f"item {n} of the list is {_kind(items[n])}, not a text as others are")
     messages = [_fields(item, n) for n, item in enumerate(items)]
     place = Place("these messages", name, line=1)
     try:
@@ -208,6 +211,8 @@ def _fields(item: Any, number: int | None) -> dict[str, Any]:
 
 
 def _kind(value: Any) -> str:
+    if value is None:
+        return "None"
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 

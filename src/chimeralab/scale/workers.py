@@ -39,12 +39,15 @@ class WorkerSettings:
     loops: Loops | None = LOOPS
     speaker: str | None = None
     format: type[Reader] | None = None
+    tools: Mapping[str, Any] | None = None
 
     @property
     def key(self) -> str:
         judges = [judge and judge.describe() for judge in (self.detector, self.loops)]
         columns = getattr(self.format, "columns", None)
-        return repr((__version__, judges, self.speaker, self.format and self.format.name, columns))
+        tools = sorted((self.tools or {}).items())
+        name = self.format and self.format.name
+        return repr((__version__, judges, self.speaker, name, columns, tools))
 
 
 class Worker:
@@ -57,8 +60,8 @@ class Worker:
     def _judge(self) -> Judge:
         from chimeralab.embedding.encoder import open_encoder  # noqa: PLC0415 - words alone need none
 
-        judging = self._judging
-        return Judge(judging.detector, judging.loops, open_encoder, speaker=judging.speaker)
+        own = self._judging
+        return Judge(own.detector, own.loops, open_encoder, speaker=own.speaker, tools=own.tools)
 
     def rows(self, conversations: Iterable[Trajectory]) -> Iterator[Mapping[str, Any]]:
         judged = self._judge.judge(conversations)

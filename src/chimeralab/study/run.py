@@ -231,7 +231,7 @@ def guard_factory(plan: Plan, wanted: bool) -> Callable[[], Guard] | None:
         check_weights()
         encoder = default_encoder()
     loops = resolve_loops(detector)
-    return lambda: Guard(detector, encoder, vectors=bool(needs.lags), loops=loops)
+    return lambda: Guard(detector, encoder, vectors=bool(needs.lags), loops=loops, project=False)
 
 
 def refuse_full_disk(study: Study, talks: Sequence[Talk]) -> None:

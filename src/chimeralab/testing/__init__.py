@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from chimeralab.detection.judging import Conversation
     from chimeralab.detection.loops import Loops
     from chimeralab.detection.seam import Detector
+    from chimeralab.detection.tools import Tools
     from chimeralab.readers.memory import DataFrame
 
 __all__ = ["assert_no_loop"]
@@ -17,12 +18,14 @@ def assert_no_loop(
     loops: "Loops | None" = None,
     detector: "Detector | None" = None,
     speaker: str | None = None,
+    tools: "Tools | None" = None,
 ) -> None:
     """Fail if a conversation loops or is empty.
 
     It accepts the same input as `detect`, and the error says what repeats. By default, words and
     tool calls are compared; with ``detector=chimeralab.LOCKED``, meaning is too, and a collapse
-    also fails.
+    also fails. ``tools`` are rules per tool, as in `Guard`; those of the project's configuration
+    count, too.
 
     >>> assert_no_loop(["Shall we go?", "By train, please.", "Then I'll book it."])
     >>> assert_no_loop(["Let me try again."] * 5)
@@ -34,10 +37,11 @@ def assert_no_loop(
     # Imported here because pytest loads this module at every start.
     from chimeralab.core.records import Detection  # noqa: PLC0415
     from chimeralab.detection.judging import detect  # noqa: PLC0415
-    from chimeralab.detection.loops import LOOPS  # noqa: PLC0415
+    from chimeralab.detection.tools import choose_loops, choose_tools  # noqa: PLC0415
     from chimeralab.detection.verdict import findings  # noqa: PLC0415
 
-    found = detect(messages, speaker=speaker, detector=detector, loops=loops or LOOPS)
+    loops, tools = choose_loops(loops), choose_tools(tools)
+    found = detect(messages, speaker=speaker, detector=detector, loops=loops, tools=tools)
     for each in [found] if isinstance(found, Detection) else found:
         name = "the conversation" if isinstance(found, Detection) else f"conversation {each.id!r}"
         if not each.steps:

@@ -13,7 +13,8 @@ from inspect_ai.log import transcript
 from inspect_ai.model import ChatMessage, ChatMessageUser
 from inspect_ai.util import LimitExceededError
 
-from chimeralab.detection.guard import TOLD, Tools
+from chimeralab.detection.guard import TOLD
+from chimeralab.detection.tools import Tools
 from chimeralab.integrations.watch import SWITCH, Watch
 from chimeralab.readers.evaluations import METADATA_KEY
 
