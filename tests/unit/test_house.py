@@ -29,7 +29,8 @@ CEILINGS = {
     # sessions, `chimera logs`, what each step of a study wrote.
     # Two for loops-2: classes of tool calls, winding down. Nine more: costs, causes and verdicts
     # first; streams, budgets and the wrappers of streams; identity, advice and runs in guards.
-    # Four for one configuration: what a project says, rules per tool, `chimera config`; Codex hooks.
+    # Four for one configuration (what a project says, rules per tool, `chimera config`) and for
+    # the hooks of Codex, Gemini CLI and opencode.
     "files": 276,  # wanted: 260
     # More: 1,900 lines for the readers of wild logs; 900 for calibration, turn labels and rules of
     # the rubric; 600 for cells read in one place and stores that reading leaves alone; 450 for
@@ -43,7 +44,7 @@ CEILINGS = {
     # classes in guards; 500 for pages that answer in ten seconds; 300 for formats; 200 for limits
     # and redaction of what attacks found.
     # 700 for one configuration of commands, guards and tests, and for what the merge brought.
-    "lines": 62_500,  # wanted: 47_000
+    "lines": 62_700,  # wanted: 47_000
     "records per 1,000 lines": 5.15,  # wanted: 5
     # Up by 0.5: each class of tool calls in loops-2, and each cause, is a function of its own.
     "one-place functions, %": 13.0,  # wanted: 14
@@ -57,7 +58,8 @@ CEILINGS = {
 # Files, and types of records, that are called on the way.
 WAYS = {
     # Two files and a record more in the first two, a file in the third: classes of tool calls,
-    # winding down. Five files more in the first: streams, identity and classes of calls, cost, cause.
+    # winding down. Five files more in the first: streams, identity and classes of calls, cost,
+    # cause.
     "chat line to printed row": (37, 18),
     # One record more in both studies: the revision that a server tells.
     # Six files more in self-play, which judges talks by the same loop detector.

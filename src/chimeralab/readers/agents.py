@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import chain, starmap, zip_longest
+from itertools import chain, starmap
 from typing import Any
 
 from chimeralab.core.records import SILENT_ROLES, Call, Trajectory, normalize_role
@@ -356,7 +356,7 @@ class WebArena(Reader):
         fields = as_object(value, "the line")
         messages = [make_message(first_text(fields, *self.TASKS) or "", "user")]
         steps = [as_object(*each) for each in with_places(get_list(fields, "trajectory"), "step")]
-        for step, after in zip_longest(steps, steps[1:], fillvalue={}):
+        for step, after in zip(steps, [*steps[1:], {}], strict=False):
             if not isinstance(given := step.get("action"), dict):
                 continue
             kept = {k: v for k, v in given.items() if v not in ("", [], None)}
