@@ -221,10 +221,11 @@ def sessions(path: Path) -> Counts:
 def cline(path: Path) -> Counts:
     entries = value_of(path)
     kinds = [entry.get("say") or entry.get("ask") for entry in entries]
+    asked = sum(e.get("ask") == "followup" and '"question":""' not in e["text"] for e in entries)
     said = [e for e in entries[1:] if (e.get("say") in ("text", "completion_result")) and e["text"]]
     planned = kinds.count("plan_mode_respond")
     calls = sum(kinds.count(kind) for kind in ("tool", "command", "use_mcp_server"))
-    return Counts(1 + kinds.count("user_feedback"), len(said) + planned, calls)
+    return Counts(1 + kinds.count("user_feedback"), len(said) + planned + asked, calls)
 
 
 def copilot(path: Path) -> Counts:

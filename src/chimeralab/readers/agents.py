@@ -93,7 +93,9 @@ def _langchain_fields(message: Any) -> tuple[str, Mapping[str, Any]] | None:
         data = message["kwargs"]
     elif isinstance(message.get("data"), dict):
         data = message["data"]
-    elif "role" in message or "source" in message or "content" not in message:
+    elif "content" not in message or (
+        "additional_kwargs" not in message and ("role" in message or "source" in message)
+    ):
         return None
     if not isinstance(kind, str):
         return None

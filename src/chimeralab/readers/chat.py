@@ -22,6 +22,7 @@ from chimeralab.readers.seam import (
     COMMON,
     FITS,
     VAGUE,
+    WRAPS,
     Place,
     Reader,
     Unreadable,
@@ -324,6 +325,10 @@ def with_usage(trajectory: Trajectory, usage: Any) -> Trajectory:
     return replace(trajectory, tokens=parse_tokens(usage), cost=parse_cost(usage))
 
 
+EMPTY = {"content", "refusal", "audio", "tool_calls", "function_call", "error", "images"}
+"""Fields of messages without a text."""
+
+
 def parse_content(message: Mapping[str, Any], place: str) -> Content:
     content = message.get("content")
     listed = [*items(message.get("tool_calls")), message.get("function_call")]
@@ -356,6 +361,8 @@ def parse_content(message: Mapping[str, Any], place: str) -> Content:
             thought = reasoning_text([thought, *thoughts])
             return Content(text, bool(tools or used or results), calls + used, results, thought)
         case None:
+            if len(message) > 1 and not (tools or thought or message.keys() & EMPTY):
+                raise Unreadable(f"{place}.content is missing")
             # A refusal replaces the content.
             return Content(
                 optional_text(message, "refusal", place) or "", tools, calls, reasoning=thought
@@ -376,12 +383,15 @@ def reasoning_text(value: Any) -> str:
         return "\n".join(filter(None, map(reasoning_text, value)))
     if not isinstance(value, dict):
         return ""
-    keys = ("thinking", "reasoning", "text", "content", "summary")
+    keys = ("thinking", "reasoning", "text", "content", "summary", "value")
     return next(filter(None, (reasoning_text(value.get(key)) for key in keys)), "")
 
 
 def parse_call(fields: Mapping[str, Any]) -> tuple[str | None, Call]:
     """Parse a tool call of OpenAI, Anthropic, Inspect or a plain log; returns its id first."""
+    told = fields.get("value")
+    if isinstance(told, str) and isinstance(given := try_json(told), dict):
+        fields = given
     function = fields.get("function")
     inner = function if isinstance(function, dict) else fields
     name = function if isinstance(function, str) else inner.get("name")
@@ -418,6 +428,9 @@ def result_text(content: Any) -> str:
     return "" if content is None else json.dumps(content, default=str)
 
 
+TEXT_KEYS = ("text", "content", "value")
+
+
 def _text_of_part(part: Any, place: str) -> str | None:
     """Return the text of a part; None for images, reasoning and tool calls."""
     if isinstance(part, str):
@@ -427,7 +440,7 @@ def _text_of_part(part: Any, place: str) -> str | None:
         case "tool_output":  # its text may be a list of parts
             return result_text(first_present(fields, "text", "content"))
         case "text" | "input_text" | "output_text":
-            return get_text(fields, "text" if "text" in fields else "content", place)
+            return get_text(fields, next((k for k in TEXT_KEYS if k in fields), "content"), place)
         case "refusal":
             return get_text(fields, "refusal", place)
         case _:
@@ -510,8 +523,6 @@ class ShareGPT(Reader):
     turns = "an entry with from and value, or each side of a pair of user and assistant"
     left_out = "nested fields other than the entries"
 
-    PAIR_SIDES = ("system", "human", "user", "gpt", "bot", "assistant")
-
     def matches(self, value: Any) -> bool:
         if isinstance(value, list):
             return bool(value) and isinstance(value[0], dict) and "from" in value[0]
@@ -528,27 +539,37 @@ class ShareGPT(Reader):
         fields = as_object_with("conversations", value)
         keys = ("conversations", "conversation")
         key = next((key for key in keys if key in fields), keys[0])
-        messages = parse_messages(self._messages, get_list(fields, key), key)
+        messages = parse_messages(parse_entry, get_list(fields, key), key)
         name = get_id(fields, "id", "conversation_id")
         yield make_trajectory(place, name, messages, other_scalars(fields, exclude={"id"}))
 
-    def _messages(self, entry: Any, place: str) -> Iterator[ChatMessage]:
-        fields = as_object(entry, place)
-        if "from" in fields:
-            role, text = (
-                normalize_role(get_text(fields, "from", place)),
-                get_text(fields, "value", place),
-            )
-            results = (Result(None, text, None),) if role in RESULT_ROLES else ()
-            content = Content(text, results=results)
-            if role in CALL_ROLES:
-                role, content = "assistant", Content("", tools=True, calls=parse_calls(text))
-            yield make_message(content, role)
-            return
-        if "role" in fields:
-            yield parse_message(fields, place)
-            return
-        sides = [side for side in self.PAIR_SIDES if side in fields]
+
+PAIR_SIDES = ("system", "human", "user", "gpt", "bot", "assistant")
+SAID = ("message", "text", "content", "utterance")
+
+
+def parse_entry(entry: Any, place: str) -> Iterator[ChatMessage]:
+    """Parse an entry of ShareGPT, of a chat, of a speaker, or a pair of question and answer."""
+    fields = as_object(entry, place)
+    if "from" in fields:
+        role, text = (
+            normalize_role(get_text(fields, "from", place)),
+            get_text(fields, "value", place),
+        )
+        results = (Result(None, text, None),) if role in RESULT_ROLES else ()
+        content = Content(text, results=results)
+        if role in CALL_ROLES:
+            role, content = "assistant", Content("", tools=True, calls=parse_calls(text))
+        yield make_message(content, role)
+    elif "role" in fields:
+        yield parse_message(fields, place)
+    elif (name := first_text(fields, "speaker")) and (said := first_text(fields, *SAID)):
+        role = normalize_role(name)
+        told = make_message(said, role, name)
+        known = role in ("user", "assistant", *SILENT_ROLES)
+        yield annotate(told if known else told._replace(turn=Turn(said, name)), fields)
+    else:
+        sides = [side for side in PAIR_SIDES if side in fields]
         if not sides:
             raise Unreadable(f"{place}.from is missing")
         for side in sides:
@@ -568,15 +589,19 @@ class Preferences(Reader):
     left_out = "scores"
 
     SIDES = ("chosen", "rejected")
+    PROMPTS = ("prompt", "conversations", "messages")
 
     def matches(self, value: Any) -> bool:
         return all(isinstance(get_path(value, side), str | list | dict) for side in self.SIDES)
 
+    def sureness(self, value: Any) -> float:
+        return WRAPS if self.matches(value) else 0.0
+
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         fields = as_object(value, "the line")
         name = get_id(fields, "id", "prompt_id") or place.default_id()
-        metadata = other_scalars(fields, exclude={"id", "prompt", *self.SIDES})
-        prompt = list(_parse_answer(fields.get("prompt"), "prompt", "user"))
+        metadata = other_scalars(fields, exclude={"id", *self.PROMPTS, *self.SIDES})
+        prompt = list(_parse_answer(first_present(fields, *self.PROMPTS), "prompt", "user"))
         for side in self.SIDES:
             answer = list(_parse_answer(fields.get(side), side, "assistant"))
             # Many datasets repeat the prompt in both answers.
@@ -588,10 +613,9 @@ class Preferences(Reader):
 def _parse_answer(value: Any, place: str, role: str) -> Iterator[ChatMessage]:
     if value is None:
         return
-    if isinstance(value, list):
-        yield from starmap(parse_message, with_places(value, place))
-    elif isinstance(value, dict):
-        yield parse_message(value, place)
+    if isinstance(value, list | dict):
+        listed = value if isinstance(value, list) else [value]
+        yield from parse_messages(parse_entry, listed, place)
     elif not isinstance(value, str):
         raise Unreadable(f"{place} is {json_type(value)}, not text or a list")
     elif len(pieces := HUMAN.split(value)) > 2:

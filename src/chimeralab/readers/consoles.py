@@ -52,6 +52,7 @@ def agent_message(text: str, name: str, **about: Any) -> ChatMessage:
 SESSION = re.compile(r"^# aider chat started at (.+?)\s*$", re.MULTILINE)
 # Aider ends the lines that it writes itself with two spaces, as Markdown asks for.
 TYPED = re.compile(r"####(?: .*)?  $")
+BETWEEN = re.compile(r"^(####.*)\n{2,}(?=####)", re.MULTILINE)
 PRINTED = re.compile(r">(?: .*)?  $")
 NUMBER = r"(\d{1,30}(?:\.\d{1,30})?)"
 COUNT = r"(\d[\d,]{0,30}(?:\.\d{1,30})?k?)"
@@ -73,6 +74,9 @@ class Aider(Reader):
     def matches(self, value: Any) -> bool:
         return isinstance(value, Text) and SESSION.search(value) is not None
 
+    def is_exact(self, value: Any) -> bool:
+        return True  # aider's models edit files, and call no tools
+
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
         talked = 0
         for begun, body in entries_of(as_text(value, "a history of aider"), SESSION):
@@ -86,7 +90,9 @@ class Aider(Reader):
 def _aider_messages(text: str) -> Iterator[ChatMessage]:
     blocks: list[tuple[str, list[str]]] = []
     all_lines = text.splitlines()
-    if not any(map(TYPED.match, all_lines)):  # an editor may have removed the spaces
+    if not any(map(TYPED.match, all_lines)):
+        # An editor may have removed the spaces, and put blank lines between what was typed.
+        all_lines = BETWEEN.sub(r"\1\n", text).splitlines()
         all_lines = [f"{line}  " if line[:1] in {"#", ">"} else line for line in all_lines]
     for line in all_lines:
         role = "user" if TYPED.match(line) else "system" if PRINTED.match(line) else "assistant"

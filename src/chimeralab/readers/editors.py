@@ -1,4 +1,4 @@
-"""Sessions of coding assistants in an editor: Cline and Roo, Copilot in VS Code, opencode."""
+"""Sessions of coding assistants in an editor: Cline and Roo, Copilot, opencode, Continue."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -15,8 +15,10 @@ from chimeralab.readers.chat import (
     make_thought,
     make_trajectory,
     parse_call,
+    parse_message,
     reasoning_text,
     result_text,
+    with_usage,
 )
 from chimeralab.readers.seam import (
     NO_OBJECTS,
@@ -96,7 +98,8 @@ def _cline_message(kind: str, text: str) -> ChatMessage | None:
     if kind == "reasoning":
         return make_thought(text)
     if kind in CLINE_SAYS:
-        said = first_text(fields, "response", "question") or text
+        said = first_text(fields, "response", "question")
+        said = text if said is None else said
         return make_message(said, "assistant") if said.strip() else None
     if kind not in CLINE_CALLS:
         return None
@@ -307,3 +310,43 @@ def _opencode_messages(message: Mapping[str, Any], place: str) -> Iterator[ChatM
     found = make_message(content, role, None, model)
     turn = replace(found.turn, calls=tuple(calls))
     yield annotate(found._replace(turn=turn), about)
+
+
+class Continue(Reader):
+    """Sessions of Continue: a history of items with a message, and the states of its tool calls."""
+
+    name = "continue"
+    keys = frozenset({"history"})
+    recognised = "an object with a history of items that have a message with a role"
+    turns = "the message of an item; the states of its tool calls, with their outputs"
+    left_out = "context items, logs of prompts"
+
+    def matches(self, value: Any) -> bool:
+        first = next(iter(items(get_path(value, "history"))), None)
+        return isinstance(get_path(first, "message", "role"), str)
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        fields = as_object(value, "the line")
+        messages: list[ChatMessage] = []
+        for item, where in with_places(get_list(fields, "history"), "history"):
+            held = as_object(item, where)
+            message = as_object(held.get("message"), f"{where}.message")
+            if message.get("role") == "thinking":
+                messages.append(make_thought(reasoning_text(message)))
+                continue
+            states = [each for each in items(held.get("toolCallStates")) if isinstance(each, dict)]
+            states += [held["toolCallState"]] if isinstance(held.get("toolCallState"), dict) else []
+            made = [each.get("toolCall") for each in states] or items(message.get("toolCalls"))
+            calls = {"tool_calls": made, "tool_call_id": message.get("toolCallId")}
+            about = {"reasoning": held.get("reasoning"), "timestamp": held.get("timestamp")}
+            messages.append(parse_message({**message, **calls, **about}, f"{where}.message"))
+            for state in states:
+                if state.get("output"):
+                    failed = True if state.get("status") == "errored" else None
+                    contents = [get_path(each, "content") for each in items(state["output"])]
+                    text = "\n".join(map(result_text, contents)) or result_text(state["output"])
+                    messages.append(make_result(text, get_id(state, "toolCallId"), failed))
+        found = make_trajectory(
+            place, get_id(fields, "sessionId"), messages, other_scalars(fields, {"sessionId"})
+        )
+        yield with_usage(found, fields.get("usage"))

@@ -26,7 +26,7 @@ from chimeralab.readers.consoles import (
     MetaGPT,
     OpenManus,
 )
-from chimeralab.readers.editors import Cline, CopilotChat, CopilotJournal, OpenCode
+from chimeralab.readers.editors import Cline, Continue, CopilotChat, CopilotJournal, OpenCode
 from chimeralab.readers.evaluations import Inspect, Promptfoo, Tau2
 from chimeralab.readers.events import CopilotCLI, EventStream
 from chimeralab.readers.markdown import MarkdownChat, Terminal
@@ -35,7 +35,7 @@ from chimeralab.readers.plain import Plain
 from chimeralab.readers.providers import ChatGPT, Gemini, Responses
 from chimeralab.readers.seam import Place, Reader, Unreadable, Values, items, json_type, try_json
 from chimeralab.readers.sessions import ClaudeCode, Codex, GeminiCLI, Pi
-from chimeralab.readers.stores import LangGraph, OpenAISessions
+from chimeralab.readers.stores import Crush, LangGraph, OpenAISessions
 from chimeralab.readers.tables import NameAndText, RowPerTurn
 from chimeralab.readers.traces import Langfuse, LangSmith, OpenAITraces
 
@@ -43,11 +43,11 @@ READERS: dict[str, type[Reader]] = {
     reader.name: reader
     for reader in (
         Plain, Inspect, OpenTelemetry, LangSmith, Langfuse, OpenAITraces, Tau2, Promptfoo, ChatGPT,
-        GeminiCLI, Codex, Pi, Cline, CopilotChat, CopilotJournal, CopilotCLI, OpenCode,
+        GeminiCLI, Codex, Pi, Cline, CopilotChat, CopilotJournal, CopilotCLI, OpenCode, Continue,
         EventStream, LangChain, AutoGen, OpenHands, SWEAgent, AgentHistory, WebArena, ATIF, Gemini,
         Responses, Preferences, OpenAI, ShareGPT, ClaudeCode, Aider, HeadedText, OpenManus,
         HyperAgent, ChatDev, MetaGPT, MarkdownChat, Terminal, RowPerTurn, NameAndText, LangGraph,
-        OpenAISessions,
+        OpenAISessions, Crush,
     )
 }  # fmt: skip
 """All formats by name. Their order is that of the table; the surest reader of a value reads it."""

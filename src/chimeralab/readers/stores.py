@@ -1,4 +1,4 @@
-"""SQLite stores of agents: checkpoints of LangGraph, sessions of OpenAI's Agents SDK and opencode.
+"""SQLite stores of agents: checkpoints of LangGraph, sessions of OpenAI's Agents SDK and others.
 
 A store is only ever read: it is opened as immutable, or as a copy if a write-ahead log lies next to
 it. Nothing in it is executed: pickles are refused, and the types that msgpack names are not loaded.
@@ -7,7 +7,8 @@ it. Nothing in it is executed: pickles are refused, and the types that msgpack n
 import struct
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from itertools import chain, groupby
+from dataclasses import replace
+from itertools import chain, groupby, starmap
 from math import isfinite
 from operator import itemgetter
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chimeralab.core.records import Trajectory
 from chimeralab.readers.agents import is_langchain, langchain_message
-from chimeralab.readers.chat import annotate, make_trajectory
+from chimeralab.readers.chat import annotate, make_trajectory, parse_message
 from chimeralab.readers.providers import item_message
 from chimeralab.readers.seam import (
     MAX_DEPTH,
@@ -25,6 +26,7 @@ from chimeralab.readers.seam import (
     Reader,
     Report,
     Unreadable,
+    first_text,
     get_path,
     items,
     with_places,
@@ -35,8 +37,8 @@ if TYPE_CHECKING:
     import sqlite3
 
 NO_TALKS = (
-    "an SQLite database without conversations of LangGraph, OpenAI's agents or opencode; export "
-    "yours as JSON Lines or CSV"
+    "an SQLite database without conversations of LangGraph, OpenAI's agents, opencode or Crush; "
+    "export yours as JSON Lines or CSV"
 )
 STEPS = 10_000  # of SQLite's machine, between two looks at how many there were
 FREE_STEPS = 50_000_000
@@ -59,7 +61,8 @@ def read_store(file: LogFile, place: Place, report: Report) -> Iterator[tuple[An
     number = 0
     try:
         with open_store(file, place) as store:
-            for talk in chain(list_sessions(store), list_threads(store), list_opencode(store)):
+            stores = (list_sessions, list_threads, list_opencode, list_crush)
+            for talk in chain.from_iterable(found(store) for found in stores):
                 number += 1
                 inside = place.inside(f"conversation {number}")
                 if isinstance(talk, Unreadable):
@@ -149,22 +152,30 @@ def list_threads(store: "sqlite3.Connection") -> Iterator[StoredTalk | Unreadabl
             f"SELECT thread_id, {graph}, {packed}, checkpoint, max({order}) FROM {table} "  # noqa: S608
             "GROUP BY 1, 2 ORDER BY 5"
         )
+        found: dict[tuple[str, str], list[Any]] = {}
         for thread, inside, kind, raw, _ in store.execute(query):
-            name = f"{thread}#{inside}" if inside else str(thread)
             try:
                 state = parse_state(raw, kind)
             except Unreadable as problem:
-                yield Unreadable(f"thread {name}: {problem}")
+                yield Unreadable(f"thread {thread}{'#' if inside else ''}{inside}: {problem}")
                 continue
             channels = get_path(state, "channel_values")
             channels = channels if isinstance(channels, dict) else {}
-            listed = [channels.get("messages"), *channels.values()]
-            found = next(
-                (each for each in map(items, listed) if each and is_langchain(each[0])), []
+            listed = map(items, [channels.get("messages"), *channels.values()])
+            found[str(thread), inside] = next(
+                (each for each in listed if each and is_langchain(each[0])), []
             )
-            if found:
-                about = {"parent": str(thread)} if inside else {}
-                yield StoredTalk(LangGraph.name, name, found, about)
+        for (thread, inside), messages in found.items():
+            above = found.get((thread, ""), []) if inside else []
+            # The messages of a subgraph may all be in the graph that it is inside of.
+            if message_ids(messages) - message_ids(above):
+                name = f"{thread}#{inside}" if inside else thread
+                about = {"parent": thread} if inside else {}
+                yield StoredTalk(LangGraph.name, name, messages, about)
+
+
+def message_ids(messages: list[Any]) -> set[str]:
+    return {str(get_path(message, "id") or message) for message in messages}
 
 
 # Ids are in order of time, but not those of all versions.
@@ -195,6 +206,49 @@ def list_opencode(store: "sqlite3.Connection") -> Iterator[dict[str, Any] | Unre
             yield Unreadable(f"session {session}: {problem}")
             continue
         yield {"info": {"id": session, **about.get(session, {})}, "messages": messages}
+
+
+CRUSH = (
+    "SELECT session_id, role, parts, model, created_at FROM messages ORDER BY 1, created_at, rowid"
+)
+
+
+def list_crush(store: "sqlite3.Connection") -> Iterator[StoredTalk | Unreadable]:
+    """Yield the sessions of Crush, and of the opencode that it was made from."""
+    tables = dict(find_tables(store, "created_at"))
+    if not tables.get('"messages"', set[str]()) >= {"session_id", "role", "parts", "model"}:
+        return
+    about = {}
+    if {"id", "parent_session_id", "title"} <= tables.get('"sessions"', set()):
+        for name, parent, title in store.execute(
+            "SELECT id, parent_session_id, title FROM sessions"
+        ):
+            about[name] = {"title": title} | ({"parent": parent} if parent else {})
+    for session, rows in groupby(store.execute(CRUSH), key=itemgetter(0)):
+        messages: list[Any] = []
+        try:
+            for _, role, parts, model, at in rows:
+                told = items(parse_value(parts.encode()))
+                if said := [part for part in map(unwrap_part, told) if part]:
+                    kept = {"role": role, "content": said, "model": model or None}
+                    messages.append({**kept, "created_at": at})
+        except (Unreadable, AttributeError) as problem:
+            yield Unreadable(f"session {session}: {problem}")
+            continue
+        if messages:
+            yield StoredTalk(Crush.name, session, messages, about.get(session, {}))
+
+
+def unwrap_part(part: Any) -> dict[str, Any] | None:
+    """Return a part of a message of Crush as in a chat; None for what says nothing.
+
+    >>> unwrap_part({"type": "text", "data": {"text": "Hi."}})
+    {'text': 'Hi.', 'type': 'text'}
+    """
+    data, kind = get_path(part, "data"), get_path(part, "type")
+    if not isinstance(data, dict) or (kind == "finish" and data.get("reason") != "end_turn"):
+        return None
+    return {**data, "type": kind}
 
 
 def parse_state(raw: Any, kind: Any) -> Any:
@@ -322,6 +376,25 @@ class OpenAISessions(Reader):
         )
         messages = (annotate(message, item) for message, item in found if message)
         yield make_trajectory(place, talk.id, messages, talk.metadata)
+
+
+class Crush(Reader):
+    """Sessions of Crush, and of the opencode that it was made from."""
+
+    name = "crush"
+    keys = NO_OBJECTS
+    recognised = "an SQLite database with a table messages that has session_id, role and parts"
+    turns = "a message; its tool_call parts, with the tool_result parts of the same id"
+    left_out = "versions of files, messages that were cancelled before they said anything"
+
+    def matches(self, value: Any) -> bool:
+        return isinstance(value, StoredTalk) and value.store == self.name
+
+    def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
+        talk = as_talk(value)
+        messages = starmap(parse_message, with_places(talk.messages, "messages"))
+        found = make_trajectory(place, talk.id, messages, talk.metadata)
+        yield replace(found, parent=first_text(talk.metadata, "parent"))
 
 
 def as_talk(value: Any) -> StoredTalk:

@@ -63,6 +63,7 @@ ANSWER = re.compile(
     re.IGNORECASE,
 )
 SHELL_PROMPT = re.compile(r"\(Current directory: [^\n]*\)\s*(?:bash-\$)?\Z")
+SURROUNDINGS = "<environment_details>"  # the state of the editor, with the time
 TAIL = 400  # characters that are searched for the prompt of a shell
 LAST_CALLS = frozenset({"finish", "submit", "answer", "attempt_completion", "exit", "done"})
 
@@ -94,14 +95,22 @@ def find_json_calls(text: str) -> Iterator[WrittenCall]:
             yield WrittenCall(found.start(), end, Call(given["name"], arguments))
 
 
-def _elements(text: str, opening: re.Pattern[str]) -> Iterator[tuple[int, int, str, str]]:
-    """Yield the elements that open and close: their start, end, name and content."""
+def _elements(
+    text: str, opening: re.Pattern[str], *, may_be_cut: bool = False
+) -> Iterator[tuple[int, int, str, str]]:
+    """Yield the elements that open and close: their start, end, name and content.
+
+    A program may cut an agent off in its call; then the element goes to the end of the text.
+    """
     end, unclosed = 0, set[str]()
     for found in opening.finditer(text):
         name = found[1]
         if found.start() < end or name in unclosed:
             continue
         closing = text.find(f"</{name}>", found.end())
+        if closing < 0 and may_be_cut:
+            yield found.start(), len(text), name, text[found.end() :]
+            return
         if closing < 0:
             unclosed.add(name)
             continue
@@ -115,8 +124,10 @@ def find_code_tags(text: str) -> Iterator[WrittenCall]:
 
 
 def find_elements(text: str) -> Iterator[WrittenCall]:
-    for start, end, name, content in _elements(text, TOOL_TAG):
-        inner = {key: value.strip("\n") for _, _, key, value in _elements(content, TAG)}
+    for start, end, name, content in _elements(text, TOOL_TAG, may_be_cut=True):
+        cut = end == len(text) and not text.endswith(f"</{name}>")
+        parameters = _elements(content, TAG, may_be_cut=cut)
+        inner = {key: value.strip("\n") for _, _, key, value in parameters}
         yield WrittenCall(start, end, Call(name, inner))
 
 
@@ -204,6 +215,8 @@ def read_calls(trajectory: Trajectory) -> Trajectory:
     is_environment = 2 * sum(_answer_at(turns, at) is not None for at in found) >= len(found)
     for at, calls in found.items():
         answer = _answer_at(turns, at)
+        if answer is not None and answer.text.rstrip().endswith(SURROUNDINGS.replace("<", "</")):
+            answer = replace(answer, text=answer.text.rpartition(SURROUNDINGS)[0].rstrip())
         any_text = is_environment and calls[-1].call.name not in LAST_CALLS
         if answer is not None and (any_text or is_answer(answer.text)):
             changed[at + 1] = replace(answer, role="tool", speaker="tool", spoken=False)
@@ -267,7 +280,8 @@ def find_calls(turns: Sequence[Turn]) -> dict[int, list[WrittenCall]]:
     labelled = {n: list(find_actions(turns[n].text)) for n in agent if n not in found}
     labelled = {n: made for n, made in labelled.items() if made}
     told = any(label[1].lower() in ACTIONS for text in others for label in LABEL.finditer(text))
-    if answered & labelled.keys() or (told and labelled) or _is_habit(labelled, agent):
+    many = 3 * len(labelled) >= len(agent)  # fewer are words of prose
+    if answered & labelled.keys() or (told and many) or _is_habit(labelled, agent):
         found |= labelled
     fenced = {n: list(find_code_block(turns[n].text)) for n in agent if n not in found}
     fenced = {n: made for n, made in fenced.items() if made}

@@ -701,6 +701,52 @@ def opencode(talk: Talk) -> bytes:
     return one({"info": {"id": "ses_1", "title": "Files"}, "messages": messages})
 
 
+def crush(talk: Talk) -> bytes:
+    with closing(sqlite3.connect(":memory:")) as store:
+        store.execute("CREATE TABLE sessions (id, parent_session_id, title, created_at)")
+        store.execute("INSERT INTO sessions VALUES ('s-1', 's-0', 'Files', 1)")
+        columns = "id, session_id, role, parts, model, created_at"
+        store.execute(f"CREATE TABLE messages ({columns})")
+
+        def keep(role: str, kind: str, **data: Any) -> None:
+            finish = {"reason": "tool_use" if kind == "tool_call" else "end_turn"}
+            parts = [{"type": kind, "data": data}] if kind else []
+            parts += [] if role == "user" else [{"type": "finish", "data": finish}]
+            row = ("m", "s-1", role, json.dumps(parts), "m-1", 1754104814)
+            store.execute("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?)", row)
+
+        for n, step in enumerate(talk):
+            if step.who == "call":
+                asked = json.dumps(step.arguments)
+                keep("assistant", "tool_call", id=f"c{n}", name=step.tool, input=asked)
+                given = {"content": step.text, "is_error": False}
+                keep("tool", "tool_result", tool_call_id=f"c{n}", name="", **given)
+            else:
+                keep(step.who, "text", text=step.text)
+        cancelled = json.dumps([{"type": "finish", "data": {"reason": "canceled"}}])
+        row = ("m", "s-1", "assistant", cancelled, "m-1", 1754104900)
+        store.execute("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?)", row)
+        return store.serialize()
+
+
+def continue_session(talk: Talk) -> bytes:
+    history: list[Any] = []
+    for n, step in enumerate(talk):
+        if step.who == "call":
+            function = {"name": step.tool, "arguments": json.dumps(step.arguments)}
+            call = {"id": f"c{n}", "type": "function", "function": function}
+            state = {"toolCallId": f"c{n}", "toolCall": call, "status": "done"}
+            state["output"] = [{"name": "Output", "content": step.text}]
+            message = {"role": "assistant", "content": "", "toolCalls": [call]}
+            history.append({"message": message, "contextItems": [], "toolCallStates": [state]})
+        else:
+            part = {"type": "text", "text": step.text}
+            content = [part] if step.who == "user" else step.text
+            history.append({"message": {"role": step.who, "content": content}, "contextItems": []})
+    about = {"sessionId": "s-1", "title": "Files", "workspaceDirectory": "/home"}
+    return one(about | {"history": history})
+
+
 def ag2(talk: Talk) -> bytes:
     """Two agents, each line of a message apart; there are no tools."""
     names = {"user": ("user", "User"), "assistant": ("assistant", "assistant")}
@@ -779,6 +825,8 @@ WRITTEN: dict[str, tuple[str, Callable[[Talk], bytes]]] = {
     "copilot cli": ("copilot-cli", copilot_cli),
     "opencode": ("opencode", opencode),
     "opencode store": ("opencode", opencode_store),
+    "crush": ("crush", crush),
+    "continue": ("continue", continue_session),
     "ag2": ("agent-history", ag2),
     "who and when": ("agent-history", who_and_when),
     "agentrx": ("agent-history", lambda talk: one(magentic_messages(talk))),

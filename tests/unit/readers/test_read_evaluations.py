@@ -20,6 +20,12 @@ def test_both_answers_of_a_preference_are_conversations(write):
         write({"chosen": "\n\nHuman: Hi\n\nAssistant: Yes?", "rejected": "No."})
     )
     assert [turn.text for turn in list_judged_turns(chosen)] == ["Yes?"]
+    asked, good, bad = ({"from": who, "value": who} for who in ("human", "gpt", "bot"))
+    chosen, rejected = readers.read(
+        write({"conversations": [asked], "chosen": good, "rejected": bad})
+    )
+    assert [turn.text for turn in chosen.turns] == ["human", "gpt"]
+    assert [turn.text for turn in rejected.turns] == ["human", "bot"]
 
 
 def promptfoo_test(asked: list[str], answer: str) -> dict[str, object]:

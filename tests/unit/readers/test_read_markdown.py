@@ -242,9 +242,17 @@ def test_a_page_of_documentation_is_not_a_log(tmp_path: Path, text: str) -> None
 
 
 def test_history_of_aider_may_have_lost_the_spaces_that_end_its_lines(read):
-    said = aider(HEALTHY).decode()
-    kept, stripped = (
+    said = aider(HEALTHY).decode().replace("####", "#### Look:  \n####", 1)
+    stripped = said.replace("  \n", "\n")
+    apart = stripped.replace("#### Look:\n", "#### Look:\n\n")
+    kept, *others = (
         [(turn.role, " ".join(turn.text.split())) for turn in read(log).turns]
-        for log in (said, said.replace("  \n", "\n"))
+        for log in (said, stripped, apart)
     )
-    assert kept == stripped
+    assert others == [kept, kept]
+
+
+def test_answer_in_a_history_of_aider_calls_no_tools(read):
+    said = aider(HEALTHY).decode().replace("deleting it is safe", "done.\n\nAction: rm b.bin", 1)
+    asked = said.replace("Thanks.", "Thanks. Action: what now?")
+    assert not any(turn.calls for turn in read(asked).turns)

@@ -176,3 +176,23 @@ def test_tau_bench_sessions_are_chats_with_silent_tools(request):
     assert len(sessions) == 200
     assert {choose_turns(session)[1] for session in sessions} == {"assistant turns (chat)"}
     assert all(turn.text.strip() for session in sessions for turn in list_judged_turns(session))
+
+
+def test_parts_may_have_a_value(talk):
+    call = {"type": "tool_call", "value": '{"name": "look", "arguments": {"at": "a"}}'}
+    thought = {"type": "reasoning", "value": "Hm."}
+    asked, answered = ([{"type": "text", "value": text}] for text in ("Hi.", "Found."))
+    read = talk({
+        "messages": [
+            said("user", asked), said("assistant", [thought, call]), said("tool", answered),
+        ]
+    })  # fmt: skip
+    assert [turn.text for turn in read.turns] == ["Hi.", "", "Found."]
+    (made,) = read.turns[1].calls
+    assert (made.name, made.arguments, made.result) == ("look", {"at": "a"}, "Found.")
+    assert read.turns[1].reasoning == "Hm."
+
+
+def test_messages_whose_text_is_elsewhere_are_refused(reason):
+    told = [{"role": role, "output_raw": "Hi."} for role in ("user", "assistant")]
+    assert reason({"messages": told}) == "messages[0].content is missing"

@@ -114,3 +114,12 @@ def test_change_of_what_a_chat_never_had_is_named(tmp_path):
     (talk,) = readers.read(log, on_bad=bad.append)
     assert [turn.text for turn in talk.turns] == ["Hi.", "Hello."]
     assert [error.line for error in bad] == [2]
+
+
+def test_question_of_cline_that_was_cut_off_is_not_a_message(write):
+    asked = {"ts": 1, "type": "say", "say": "text", "text": "Hi."}
+    ask = {"ts": 2, "type": "ask", "ask": "followup"}
+    texts = ('{"question":"","options":[]}', '{"question":"Which one?","options":[]}', "Why?")
+    log = json.dumps([asked, *(ask | {"text": text} for text in texts)]).encode()
+    (talk,) = readers.read(write(log))
+    assert [turn.text for turn in talk.turns] == ["Hi.", "Which one?", "Why?"]

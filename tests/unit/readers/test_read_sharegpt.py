@@ -72,3 +72,10 @@ def test_id_and_single_fields_are_kept(talk):
 )
 def test_a_wrong_type_names_its_place(reason, line, expected):
     assert reason(line) == expected
+
+
+def test_entries_may_have_a_speaker_and_a_message(talk):
+    told = [{"round": n, "speaker": name, "message": f"{name}."} for n, name in enumerate("ABAB")]
+    read = talk({"topic": "letters", "conversation": told})
+    assert [(turn.speaker, turn.text) for turn in read.turns][:2] == [("A", "A."), ("B", "B.")]
+    assert choose_turns(read)[1] == "all turns (self-play)"

@@ -72,6 +72,36 @@ def test_last_state_of_each_thread_is_a_conversation(store, tmp_path):
     assert [talk.metadata for talk in readers.read(tmp_path / "store.db")][2] == {"parent": "t-2"}
 
 
+def test_subgraph_that_repeats_the_graph_around_it_is_left_out(store, tmp_path):
+    keep(
+        store,
+        ("t-1", "", "1", "msgpack", pack(state("Hi.", "Hello.", "Bye."))),
+        ("t-1", "agent:1", "2", "msgpack", pack(state("Hi.", "Hello."))),
+        ("t-1", "agent:2", "3", "msgpack", pack(state("Hi.", "Look it up."))),
+    )
+    found = texts(tmp_path / "store.db")
+    assert found == {"t-1": ["Hi.", "Hello.", "Bye."], "t-1#agent:2": ["Hi.", "Look it up."]}
+
+
+def test_message_of_langchain_may_have_a_role_of_its_own(store, tmp_path):
+    message = {"type": "human", "content": "Hi.", "role": "user", "additional_kwargs": {}}
+    values = {"channel_values": {"messages": [("HumanMessage", message)]}}
+    keep(store, ("t-1", "", "1", "msgpack", pack(values)))
+    assert texts(tmp_path / "store.db") == {"t-1": ["Hi."]}
+
+
+def test_damaged_session_of_crush_does_not_cost_the_others(store, tmp_path):
+    store.execute("CREATE TABLE messages (session_id, role, parts, model, created_at)")
+    part = {"type": "text", "data": {"text": "Hi."}}
+    for session, parts in (("s-1", "[{"), ("s-2", json.dumps([part])), ("s-3", "[]")):
+        row = (session, "user", parts, None, 1)
+        store.execute("INSERT INTO messages VALUES (?, ?, ?, ?, ?)", row)
+    bad: list[LogError] = []
+    (talk,) = readers.read(tmp_path / "store.db", on_bad=bad.append)
+    assert (talk.id, [turn.text for turn in talk.turns]) == ("s-2", ["Hi."])
+    assert "session s-1: the JSON is truncated" in str(bad[0])
+
+
 def test_state_in_json_is_read(store, tmp_path):
     """As the first versions of LangGraph kept it, under another name for the order."""
     store.execute("CREATE TABLE checkpoints (thread_id TEXT, thread_ts TEXT, checkpoint BLOB)")

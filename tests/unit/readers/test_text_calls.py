@@ -287,3 +287,23 @@ def test_hostile_text_is_searched_in_linear_time(part: str) -> None:
     answer = Turn("Observation:\n" * 20_000, "user", "user")
     found = read_calls(Trajectory("a", (hostile, answer, hostile, answer)))
     assert len(found.turns) == 4
+
+
+def test_call_that_was_cut_off_is_a_call(tmp_path: Path) -> None:
+    told = messages("elements")
+    told[2]["content"] = (
+        "I read a.py.\n\n<read_file>\n<path>a.py</path>\n<note>I want\n\n[Cut off.]"
+    )
+    told[3]["content"] += "\n<environment_details>\n12:00\n</environment_details>"
+    first, *_ = [call for turn in read(tmp_path, {"messages": told}).turns for call in turn.calls]
+    cut = {"path": "a.py", "note": "I want\n\n[Cut off.]"}
+    assert first == Call("read_file", cut, "[read_file for 'a.py'] Result:\ntext of a.py")
+
+
+def test_action_that_one_of_many_messages_names_is_prose(tmp_path: Path) -> None:
+    told = [SYSTEM, {"role": "user", "content": "Action: click the button. What happens?"}]
+    for n in range(8):
+        told.append({"role": "assistant", "content": f"Step {n} works."})
+        told.append({"role": "user", "content": f"And step {n + 1}?"})
+    told.append({"role": "assistant", "content": "ACTION: create a file `task.md` with the list."})
+    assert not any(turn.calls for turn in read(tmp_path, {"messages": told}).turns)
