@@ -735,7 +735,7 @@ def continue_session(talk: Talk) -> bytes:
         if step.who == "call":
             function = {"name": step.tool, "arguments": json.dumps(step.arguments)}
             call = {"id": f"c{n}", "type": "function", "function": function}
-            state = {"toolCallId": f"c{n}", "toolCall": call, "status": "done"}
+            state: dict[str, Any] = {"toolCallId": f"c{n}", "toolCall": call, "status": "done"}
             state["output"] = [{"name": "Output", "content": step.text}]
             message = {"role": "assistant", "content": "", "toolCalls": [call]}
             history.append({"message": message, "contextItems": [], "toolCallStates": [state]})
