@@ -195,3 +195,37 @@ def test_study_and_a_table_can_be_compared(chimera, make_study: MakeStudy, table
     found = json.loads(ran.out)
     assert found["paired"] is False
     assert found["settings"]["tau"] == 12
+
+
+def test_covariates_of_a_study_are_joined_by_turn(chimera, make_study: MakeStudy, tmp_path) -> None:
+    study = make_study(TALKERS, steps=RUN)
+    rows = [
+        f"{condition},p{prompt},{repeat},{turn},{turn % 4}"
+        for condition in ("calm", "stuck")
+        for prompt in (1, 2, 3)
+        for repeat in (1, 2)
+        for turn in range(1, 13)
+    ]
+    turns = tmp_path / "turns.csv"
+    turns.write_text("\n".join(["condition,prompt,repeat,turn,beat", *rows]) + "\n")
+    quick = ("--resamples", 100, "--permutations", 100)
+    ran = chimera("analyse", study.path, "--covariates", turns, "--lag", 2, "--json", *quick)
+    found = json.loads(ran.out)["covariates"]
+    assert (found["about"], found["matched"], found["notes"]) == ("turn", 144, [])
+    assert [each["outcome"] for each in found["associations"]] == ["collapse 2 turns ahead"]
+    shown = chimera("analyse", study.path, "--covariates", turns, *quick)
+    assert "Covariates by turn and collapse at the turn, in clusters by seed_id" in shown.out
+    assert "collapse 1 turn ahead" in shown.out
+
+
+def test_covariates_that_match_no_turn_are_refused_in_one_sentence(
+    chimera, table, tmp_path
+) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("condition,seed_id,repeat_index,heat\nwild,w,0,1\n")
+    ran = chimera("analyse", table(), "--covariates", other)
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+    assert "matches no run of" in ran.err
+    ran = chimera("analyse", table(), "--lag", 2)
+    assert (ran.code, "give --covariates TABLE" in ran.err) == (2, True)

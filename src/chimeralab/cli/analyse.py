@@ -8,6 +8,7 @@ import click
 
 from chimeralab.cli.estimate_tables import (
     print_analysis,
+    print_covariates,
     print_replication,
     print_robustness,
     print_trial,
@@ -28,6 +29,7 @@ from chimeralab.selfplay.robustness import DetectorRobustness, robustness
 from chimeralab.selfplay.runs import Runs, load_runs, read_runs
 
 if TYPE_CHECKING:
+    from chimeralab.selfplay.covariates import CovariateResult
     from chimeralab.study import Study
 
 NOT_LOCKED = "exploratory: the plan was not locked before the runs"
@@ -47,6 +49,33 @@ NUMBER_OPTIONS: tuple[Decorator, ...] = (
     ),
 )
 
+COVARIATE_OPTIONS: tuple[Decorator, ...] = (
+    click.option(
+        "--covariates",
+        type=click.Path(path_type=Path),
+        metavar="TABLE",
+        help="Associate the numbers of this table, by run or turn, with collapse.",
+    ),
+    click.option(
+        "--covariate",
+        multiple=True,
+        metavar="COLUMN",
+        help="Only this column of TABLE; repeatable.",
+    ),
+    click.option(
+        "--lag",
+        multiple=True,
+        type=click.IntRange(0),
+        help="Turns between covariate and collapse; repeatable. Default: 0 and 1.",
+    ),
+    click.option(
+        "--cluster",
+        multiple=True,
+        metavar="COLUMN",
+        help="Rows of TABLE that share these columns are a cluster. Default: seed_id.",
+    ),
+)
+
 
 @click.command("analyse")
 @click.argument("path", metavar="RUNS|STUDY", type=click.Path(path_type=Path))
@@ -62,7 +91,7 @@ NUMBER_OPTIONS: tuple[Decorator, ...] = (
     is_flag=True,
     help="Also judge a study with a grid of other thresholds, and by words alone.",
 )
-@with_options(*NUMBER_OPTIONS, FULL_OPTION)
+@with_options(*COVARIATE_OPTIONS, *NUMBER_OPTIONS, FULL_OPTION)
 def analyse_command(path: Path, robust: bool, full: bool, **options: Any) -> None:
     """Estimate how much, how often and how soon conversations collapse, and compare conditions.
 
@@ -75,6 +104,7 @@ def analyse_command(path: Path, robust: bool, full: bool, **options: Any) -> Non
     Examples:
       chimera analyse my-study
       chimera analyse runs.csv --contrast "A: 1, B: -1"
+      chimera analyse my-study --covariates turns.csv --lag 0 --lag 2
     """
     study = open_study(path)
     if has_trials(path, study):
@@ -90,10 +120,12 @@ def analyse_command(path: Path, robust: bool, full: bool, **options: Any) -> Non
 
         result = analyse_runs(study, runs, Estimates(study, renew=True, warn=say))
     checked = _robustness(study, outcomes, result) if robust else None
+    joined = _associate(runs, result.settings.level, options)
     if options["json"]:
         lock = study.lock if study else None
         more = {"lock": lock.sha256 if lock else None} if study else {}
         texts = {"robustness": checked.as_dict()} if checked else {}
+        texts |= {"covariates": joined.as_dict()} if joined else {}
         click.echo(json_text(as_json(result) | more | texts))
         return
     scope = NO_AUDIT  # nothing is known about the audit of a table
@@ -104,6 +136,8 @@ def analyse_command(path: Path, robust: bool, full: bool, **options: Any) -> Non
     print_analysis(result, scope.words, full=full)
     if checked:
         print_robustness(checked)
+    if joined:
+        print_covariates(joined)
 
 
 @click.command("compare")
@@ -224,6 +258,21 @@ def _robustness(study: "Study | None", outcomes: Outcomes, result: Analysis) -> 
     ended = (talk for talk in study.trajectories() if talk.metadata["outcome"] is not None)
     talks = with_progress(ended, "conversations")
     return robustness(talks, result, outcomes, declared.thresholds, default_encoder())
+
+
+def _associate(runs: Runs, level: float, options: dict[str, Any]) -> "CovariateResult | None":
+    if options["covariates"] is None:
+        for name in ("covariate", "lag", "cluster"):
+            if options[name]:
+                raise InputError(
+                    f"--{name} is about a table of covariates; give --covariates TABLE"
+                )
+        return None
+    from chimeralab.selfplay.covariates import CovariateQuestion, associate  # noqa: PLC0415
+
+    names = {"covariate": "covariates", "lag": "lags", "cluster": "cluster"}
+    given = {own: options[name] for name, own in names.items() if options[name]}
+    return associate(runs, options["covariates"], CovariateQuestion(**given, level=level))
 
 
 def _trial_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -11,7 +12,15 @@ from chimeralab.cli.terminal import new_table, out, sanitize, say
 from chimeralab.core.numbers import NONE, between, number, p_value, percent, plural
 from chimeralab.core.result_words import MARK, ResultWords
 from chimeralab.report.page import render_sentence
-from chimeralab.report.table import SHARE, SIGNIFICANT, UNITS, clip_interval
+from chimeralab.report.table import (
+    SHARE,
+    SIGNIFICANT,
+    UNITS,
+    Cell,
+    clip_interval,
+    make_table,
+    optional_cell,
+)
 from chimeralab.report.table import Table as ReportTable
 from chimeralab.selfplay.analysis import Analysis
 from chimeralab.selfplay.outcomes import MEASURES, Measure, measure_name
@@ -21,6 +30,7 @@ from chimeralab.selfplay.robustness import DetectorRobustness
 from chimeralab.stats.effects import Effect, short
 
 if TYPE_CHECKING:
+    from chimeralab.selfplay.covariates import CovariateResult
     from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
 
 # The measures whose comparisons are printed; the report has all of them.
@@ -114,6 +124,28 @@ def print_robustness(found: DetectorRobustness) -> None:
         rows.append((name, str(each.conversations), number(each.correlation, 2), *shown))
     title = "Collapse by words alone, compared with the embedding"
     print_table(title, ("measure", *headings), rows)
+
+
+def print_covariates(found: "CovariateResult") -> None:
+    """Print a table for each outcome, as those of the report."""
+    headings = ("covariate", "rho", "95 %", "as if independent", "p (Holm)", "per SD", "rows")
+    cluster = " and ".join(found.cluster)
+    for outcome, group in groupby(found.associations, key=lambda each: each.outcome):
+        rows: list[list[Cell]] = [
+            [
+                each.covariate,
+                optional_cell(number(each.rho, 2, sign=True), each.rho, each.reason),
+                between(each.interval, 2, sign=True),
+                between(each.naive_interval, 2, sign=True),
+                p_value(each.p_holm),
+                number(each.slope, 3, sign=True),
+                f"{each.rows:,} in {each.clusters:,}",
+            ]
+            for each in group
+        ]
+        title = f"Covariates by {found.about} and {outcome}, in clusters by {cluster}"
+        print_report_table(title, make_table("covariates", headings, rows, []))
+    print_lines(found.notes, style="dim")
 
 
 def print_replication(found: Replication) -> None:

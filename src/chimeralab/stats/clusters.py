@@ -6,7 +6,7 @@ shares for weights too.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,7 @@ from chimeralab.stats.intervals import (
     normal_quantile,
     percentile_interval,
     share_interval,
+    student_sf,
     t_interval,
     t_quantile,
     wilson,
@@ -142,6 +143,66 @@ def cluster_mean(values: ArrayLike, clusters: Column, level: float = 0.95) -> Cl
         design_effect=None if icc is None else design_effect(icc, _typical_size(code)),
         interval=t_interval(mean, error, groups - 1, level) if error else None,
     )
+
+
+class ClusterSlope(NamedTuple):
+    """A least-squares slope with its cluster-robust standard error, and the naive one."""
+
+    value: float
+    standard_error: float
+    naive_error: float
+    n: int
+    clusters: int
+
+    def interval(self, level: float = 0.95) -> Interval:
+        return t_interval(self.value, self.standard_error, self.clusters - 1, level)
+
+    def naive_interval(self, level: float = 0.95) -> Interval:
+        return t_interval(self.value, self.naive_error, self.n - 2, level)
+
+    @property
+    def p(self) -> float | None:
+        if not self.standard_error:
+            return None
+        return 2 * student_sf(abs(self.value / self.standard_error), self.clusters - 1)
+
+
+def cluster_slope(x: ArrayLike, y: ArrayLike, clusters: Column) -> ClusterSlope | None:
+    """Regress y on x; clusters may differ in any way (Liang, Zeger 1986, with Stata's correction).
+
+    None if x does not vary or there are fewer than two clusters or three rows.
+
+    >>> found = cluster_slope([0, 1, 2, 3], [0.0, 1.2, 1.8, 3.0], ["a", "a", "b", "b"])
+    >>> round(found.value, 2), round(found.standard_error, 4)
+    (0.96, 0.0294)
+    """
+    predictor, (outcome, code) = finite(x, "x"), _columns(y, clusters)
+    n, groups = same_length(x=predictor, y=outcome), int(code.max()) + 1
+    centred = predictor - predictor.mean()
+    spread = float((centred**2).sum())
+    if groups < 2 or n < 3 or np.ptp(predictor) == 0:
+        return None
+    value = float(centred @ outcome) / spread
+    residuals = outcome - outcome.mean() - value * centred
+    scores = np.bincount(code, weights=centred * residuals)
+    correction = groups / (groups - 1) * (n - 1) / (n - 2)
+    return ClusterSlope(
+        value,
+        float(np.sqrt(correction * (scores**2).sum())) / spread,
+        float(np.sqrt((residuals**2).sum() / (n - 2) / spread)),
+        n,
+        groups,
+    )
+
+
+def ranks(values: ArrayLike) -> Floats:
+    """Ranks from 1; equal values share the mean of theirs.
+
+    >>> ranks([3, 1, 3])
+    array([2.5, 1. , 2.5])
+    """
+    _, code, counts = np.unique(finite(values, "values"), return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[code.ravel()], dtype=np.float64)
 
 
 def intraclass_correlation(values: ArrayLike, clusters: Column) -> float | None:
