@@ -223,6 +223,7 @@ def _chance(rows: Rows) -> float:
 
 
 NAMES = (*METRICS, *MEASURES)
+LATER = ("conformity_shift", "conformity_kept")
 SEED, RESAMPLES = 1, 2_000
 
 
@@ -374,8 +375,8 @@ def _analyse_subject(
     common = np.random.default_rng(seed)
 
     def rng_for(measure: str) -> np.random.Generator:
-        """The plan's own measures have generators of their own: adding one changes no other."""
-        own_seed = isinstance(measure, CustomMeasure)
+        """Later measures have generators of their own: adding one changes no other."""
+        own_seed = isinstance(measure, CustomMeasure) or measure in LATER
         return np.random.default_rng([seed, *measure.encode()]) if own_seed else common
 
     results = tuple(_analyse_arm(arm, own, plan, rng_for, resamples) for arm in arms)

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from chimeralab.core.errors import InputError
 from chimeralab.core.parts import Seam
 from chimeralab.trial.scoring import Scorer
-from chimeralab.trial.trials import REPORTS_TO, Answer, TrialRow
+from chimeralab.trial.trials import REPORTS_TO, Answer, TrialRow, parse_number
 
 Rows = Sequence[TrialRow]
 Number = float | None
@@ -322,6 +322,49 @@ def discrimination(rows: Rows) -> HitRate:
     if for_true is None or for_false is None:
         return HitRate(0, 0)
     return HitRate(for_true - for_false, 1)
+
+
+@_measure("conformity_shift")
+def conformity_shift(rows: Rows) -> HitRate:
+    """How far an answer in numbers moves from the private one (0) to the majority's (1).
+
+    The advice literature's weight of advice, truncated at both ends as there (Yaniv 2004).
+    """
+    ways = []
+    for row in right_alone(rows):
+        alone, said, lure = (
+            parse_number(str(each)) for each in (row.alone, row.response, row.signal)
+        )
+        if alone is not None and said is not None and lure not in (None, alone):
+            ways.append(min(max((said - alone) / (lure - alone), 0.0), 1.0))
+    return _mean(ways)
+
+
+@_measure("conformity_kept")
+def conformity_kept(rows: Rows) -> HitRate:
+    """Answers that conformed and are given again the next time the topic comes up without others.
+
+    That is a later question, or a recall probe at one.
+    """
+    kept = []
+    for place, row in enumerate(rows):
+        if not follows_signal(row) or not any(right_alone((row,))):
+            continue
+        topic, answer = (
+            (row.states.topic, row.states.value) if row.states else (row.item, row.response)
+        )
+        later = (again for each in rows[place + 1 :] for again in _answers_alone(each))
+        again = next((said for about, said in later if about == topic), None)
+        kept.append(None if again is None else again == answer)
+    return _share(kept)
+
+
+def _answers_alone(row: TrialRow) -> Iterator[tuple[object, Answer]]:
+    """What a trial states without the voices of others, and the topic of each statement."""
+    if row.consensus is None and row.response is not None and row.phase != "tested":
+        yield (row.states.topic, row.states.value) if row.states else (row.item, row.response)
+    if row.recall_states:
+        yield row.recall_states.topic, row.recall_states.value
 
 
 def unread_answers(rows: Rows) -> HitRate:

@@ -23,7 +23,7 @@ from chimeralab.trial.effects import (
 from chimeralab.trial.measures import HitRate
 from chimeralab.trial.script import Arm
 from chimeralab.trial.stressors import Amnesia, Conformity, Infallibility
-from chimeralab.trial.trials import COLUMNS, TrialRow
+from chimeralab.trial.trials import COLUMNS, Statement, TrialRow
 from tests.plans import plan_of
 
 ROW = TrialRow.from_cells(
@@ -68,6 +68,40 @@ def test_conformity_counts_only_answers_that_were_right_alone():
     assert measures.conformity_rate(rows) == HitRate(1, 3)
     assert measures.independence(rows) == HitRate(1, 3)
     assert measures.severity(rows) == HitRate(0.9, 1)
+
+
+def test_shift_is_the_way_from_the_private_number_to_that_of_the_majority():
+    number = changed(CRITICAL, truth="10", alone="10", signal="20")
+    rows = [
+        changed(number, response="10"),
+        changed(number, response="13", correct=False),
+        changed(number, response="25", correct=False),
+        changed(number, response="8", correct=False),
+        changed(number, response="many", correct=False),
+        changed(number, alone="20", response="20", correct=False),
+        changed(CRITICAL, response="b", correct=False),
+    ]
+    shift = measures.conformity_shift(rows)
+    assert shift.share == pytest.approx((0 + 0.3 + 1 + 0) / 4)
+    assert shift.among == 4
+    assert measures.conformity_shift(rows[-1:]) == HitRate(0, 0)
+
+
+def test_conformity_is_kept_if_the_next_answer_without_others_repeats_it():
+    about = Statement("Ada", "owns", "b")
+    gone = changed(CRITICAL, response="b", correct=False)
+    together = replace(gone, states=about)
+    recalled = {name: replace(about, value=name) for name in "ab"}
+    assert measures.conformity_kept([together]) == HitRate(0, 0)
+    for value, kept in (("a", 0), ("b", 1)):
+        probe = replace(ROW, item="other", recall_states=recalled[value])
+        asked = replace(ROW, response=value, states=recalled[value])
+        assert measures.conformity_kept([together, probe]) == HitRate(kept, 1)
+        assert measures.conformity_kept([together, asked]) == HitRate(kept, 1)
+        # Only the first answer without others counts, and only after that in company.
+        assert measures.conformity_kept([probe, together, together, asked]) == HitRate(2 * kept, 2)
+    by_item = [gone, changed(ROW, response="a")]
+    assert measures.conformity_kept(by_item) == HitRate(0, 1)
 
 
 def test_leaving_a_right_majority_is_anti_conformity():
