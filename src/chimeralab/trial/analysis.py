@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,18 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import percent
 from chimeralab.core.parts import choose
 from chimeralab.core.records import Record
-from chimeralab.stats.effects import ContrastSpec, Effect, Family, deduplicate_effects, short
+from chimeralab.stats.effects import (
+    ContrastSpec,
+    Effect,
+    Family,
+    correct_with_holm,
+    deduplicate_effects,
+    short,
+)
 from chimeralab.trial.columns import columns_of
 from chimeralab.trial.effects import (
     NO_ESTIMATE,
+    QUARTERS,
     DeclaredEffect,
     LagPoint,
     MeasuredSession,
@@ -32,10 +40,12 @@ from chimeralab.trial.effects import (
     recall_by_lag,
     reference_contrasts,
     skip_effect,
+    split_quarters,
 )
 from chimeralab.trial.measures import (
     MEASURES,
     METRICS,
+    PARTS,
     CustomMeasure,
     HitRate,
     corrections,
@@ -62,6 +72,8 @@ GONE = "memory gone"
 # The families of effects: fields of a subject's result, each asked together.
 FAMILIES = ("contrasts", "factorial", "doses", "countermeasures")
 Rows = Sequence[TrialRow]
+# By arm, and by the name of a metric or stressor.
+Quarters = Mapping[str, Mapping[str, tuple[MeasureEstimate, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +266,9 @@ class ArmResult(Record):
 class SubjectResult(Record):
     """One subject. If its control fails a check it is not `informative` and has no effects.
 
-    If another arm fails, the effects that need it are None, with the reason.
+    If another arm fails, the effects that need it are None, with the reason. `quarters` follow MCI,
+    GFQ, DFS and what each stressor delivered through the sessions of an arm, and `drifts` are the
+    last quarter minus the first.
     """
 
     subject: str
@@ -267,6 +281,8 @@ class SubjectResult(Record):
     factorial: tuple[Effect, ...] = ()
     doses: tuple[Effect, ...] = ()
     countermeasures: tuple[Effect, ...] = ()
+    quarters: Quarters = field(default_factory=dict)
+    drifts: tuple[Effect, ...] = ()
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -382,13 +398,15 @@ def _analyse_subject(
     results = tuple(_analyse_arm(arm, own, plan, rng_for, resamples) for arm in arms)
     if control in failed or reference in failed:
         return SubjectResult(name, False, reasons, checks, reference, results)
+    kept = {arm: what for arm, what in arms.items() if arm not in failed}
+    quarters, drifts = follow_quarters(own, kept, plan.weights, (seed, resamples))
 
     def estimate(contrasts: Sequence[ContrastSpec], skip: Mapping[str, str]) -> tuple[Effect, ...]:
-        kept = [each for each in contrasts if not skip.keys() & each.weights.keys()]
-        skipped = [each for each in contrasts if each not in kept]
+        able = [each for each in contrasts if not skip.keys() & each.weights.keys()]
+        skipped = [each for each in contrasts if each not in able]
         family: list[Effect] = []
         for outcome in (*NAMES, *plan.custom_measures):
-            family += estimate_effects(own, kept, outcome, rng_for(outcome), resamples)
+            family += estimate_effects(own, able, outcome, rng_for(outcome), resamples)
             family += [skip_effect(each, outcome, skip) for each in skipped]
         return tuple(family)
 
@@ -400,15 +418,48 @@ def _analyse_subject(
     # A comparison is made once: a countermeasure without stress is compared with the control.
     compared = [each for each in compared if each.weights not in [c.weights for c in against]]
     full = {each.arm: each.message for each in checks if each.name == CEILING and not each.passed}
-    # A cell that failed its checks leaves the factorial.
-    cells = {arm: what for arm, what in arms.items() if arm not in failed}
     return SubjectResult(
         name, True, reasons, checks, reference, results,
         contrasts=estimate(compared, failed),
-        factorial=estimate(factorial_contrasts(cells) or factorial_contrasts(arms), failed),
+        # A cell that failed its checks leaves the factorial.
+        factorial=estimate(factorial_contrasts(kept) or factorial_contrasts(arms), failed),
         doses=estimate(dose_contrasts(arms), failed),
         countermeasures=estimate(against, full | failed),
+        quarters=quarters,
+        drifts=drifts,
     )  # fmt: skip
+
+
+def follow_quarters(
+    sessions: Sequence[MeasuredSession],
+    arms: Mapping[str, Arm],
+    weights: MetricWeights,
+    draws: tuple[int, int],
+) -> tuple[Quarters, tuple[Effect, ...]]:
+    """MCI, GFQ and DFS by quarter of the session, and what each stressor delivered.
+
+    Differences are within scenarios and Holm-corrected over all of a subject; `draws` are the seed
+    and the number of resamples.
+    """
+    seed, resamples = draws
+    parts = split_quarters(sessions, weights)
+    quarters: dict[str, dict[str, tuple[MeasureEstimate, ...]]] = {}
+    drifts: list[Effect] = []
+    for arm, what in arms.items():
+        own = [[s for s in parts if s.arm == f"{arm} {quarter}"] for quarter in QUARTERS]
+        spec = ContrastSpec({f"{arm} {QUARTERS[-1]}": 1.0, f"{arm} {QUARTERS[0]}": -1.0})
+        found = quarters[str(arm)] = {}
+        for name in PARTS:
+            rng = np.random.default_rng([seed, *f"{name} {arm}".encode()])
+            found[name] = tuple(estimate_measure(each, name, rng, resamples) for each in own)
+            drifts += estimate_effects([*own[0], *own[-1]], [spec], name, rng, resamples)
+        for stressor, part in ({} if what.sham else what.stressors).items():
+            if part.checks:
+                rows = [[row for s in each for row in s.rows] for each in own]
+                found[stressor] = tuple(
+                    MeasureEstimate(_dose(part.checks[0], each), None, len(each)) for each in rows
+                )
+    return quarters, correct_with_holm(drifts)
 
 
 def _analyse_arm(

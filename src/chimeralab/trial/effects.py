@@ -54,6 +54,7 @@ class MeasureEstimate(Record):
 
 
 NO_ESTIMATE = MeasureEstimate(None, None, 0)
+QUARTERS = ("q1", "q2", "q3", "q4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,35 @@ def measure_sessions(
     for _, group in groupby(trials, key=lambda row: (row.session, row.arm)):
         rows = tuple(group)
         tallies = {name: each.tally(rows) for name, each in counted.items() if each.tally}
-        metrics = measure(columns_of(rows), weights, resamples=0)
-        for name in METRICS:
-            value = metric_value(metrics, name)
-            tallies[name] = HitRate(0, 0) if value is None else HitRate(value, 1)
-        found.append(MeasuredSession(rows, tallies))
+        found.append(MeasuredSession(rows, tallies | tally_metrics(rows, weights, METRICS)))
+    return found
+
+
+def tally_metrics(
+    rows: Sequence[TrialRow], weights: MetricWeights, names: Iterable[str]
+) -> dict[str, HitRate]:
+    """The metrics of some trials of one session, each with itself as its only occasion."""
+    metrics = measure(columns_of(rows), weights, resamples=0)
+    values = {name: metric_value(metrics, name) for name in names}
+    return {n: HitRate(0, 0) if v is None else HitRate(v, 1) for n, v in values.items()}
+
+
+def split_quarters(
+    sessions: Iterable[MeasuredSession], weights: MetricWeights
+) -> list[MeasuredSession]:
+    """Cut sessions at 25, 50 and 75 % of their trials; each quarter is an arm of its own.
+
+    MCI, GFQ and DFS of a quarter come from its trials alone: a pair counts where both halves are in
+    one quarter.
+    """
+    found = []
+    for each in sessions:
+        length = len(each.rows)
+        for place, quarter in enumerate(QUARTERS):
+            rows = each.rows[place * length // 4 : (place + 1) * length // 4]
+            rows = tuple(replace(row, arm=f"{row.arm} {quarter}") for row in rows)
+            if rows:
+                found.append(MeasuredSession(rows, tally_metrics(rows, weights, PARTS)))
     return found
 
 

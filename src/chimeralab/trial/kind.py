@@ -46,7 +46,7 @@ from chimeralab.trial.analysis import (
     analyse_sessions,
 )
 from chimeralab.trial.course import Course
-from chimeralab.trial.effects import measure_sessions
+from chimeralab.trial.effects import measure_sessions, split_quarters
 from chimeralab.trial.forecast import detectable, max_requests
 from chimeralab.trial.measures import MEASURES, METRIC_TEXTS, PARTS, find_measure
 from chimeralab.trial.metrics import MetricWeights, RunningMetrics
@@ -268,8 +268,11 @@ class Trial(Kind):
     def outcomes(self, study: Study) -> Iterable[Mapping[str, Any]]:
         plan = restore_plan(study)
         trials = load_trials(study, complete=True)
-        for rows, tallies in measure_sessions(trials, plan.weights, plan.custom_measures):
-            row = rows[0]
+        for measured in measure_sessions(trials, plan.weights, plan.custom_measures):
+            (row, *_), tallies = measured
+            for part in split_quarters([measured], plan.weights):
+                quarter = part.arm.rpartition(" ")[2]
+                tallies |= {f"{name}.{quarter}": tally for name, tally in part.tallies.items()}
             session = (row.session, row.arm, row.scenario, row.repeat, row.dose)
             for name, tally in tallies.items():
                 cells = (*session, str(name), float(tally.hits), float(tally.among), tally.share)

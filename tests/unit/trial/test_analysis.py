@@ -8,7 +8,8 @@ import pytest
 from chimeralab.stats.contrasts import holm
 from chimeralab.stats.effects import ArmKey
 from chimeralab.trial import measures
-from chimeralab.trial.analysis import TrialAnalysis, analyse_sessions
+from chimeralab.trial.analysis import TrialAnalysis, analyse_sessions, follow_quarters
+from chimeralab.trial.columns import columns_of
 from chimeralab.trial.countermeasures import Notebook
 from chimeralab.trial.effects import (
     MeasuredSession,
@@ -18,9 +19,11 @@ from chimeralab.trial.effects import (
     estimate_measure,
     factorial_contrasts,
     is_aimed,
+    measure_sessions,
     reference_contrasts,
 )
 from chimeralab.trial.measures import HitRate
+from chimeralab.trial.metrics import MetricWeights, measure
 from chimeralab.trial.script import Arm
 from chimeralab.trial.stressors import Amnesia, Conformity, Infallibility
 from chimeralab.trial.trials import COLUMNS, Statement, TrialRow
@@ -530,3 +533,41 @@ def test_every_comparison_is_made_once_with_one_sign():
         assert len(asked) == len(set(asked))
         names = {effect.short_name for effect in subject.countermeasures}
         assert names == {"noted − control", "helped − amnesia"}
+
+
+def drifting(arm: str, scenario: str, right: int) -> list[TrialRow]:
+    """Twelve trials, of which the first `right` are answered right."""
+    return [
+        replace(
+            placed(arm, scenario, changed(ROW, correct=n <= right, novel=True)),
+            trial=n,
+            disturbed=arm == "y.amnesia" and n > 9,
+        )
+        for n in range(1, 13)
+    ]
+
+
+def test_each_quarter_of_a_session_is_measured_from_its_own_trials():
+    arms = {"y.control": Arm({}), "y.amnesia": Arm({"amnesia": Amnesia()})}
+    rows = []
+    for place in range(6):
+        rows += drifting("y.control", f"s{place}", 12)
+        rows += drifting("y.amnesia", f"s{place}", 6 + place % 2)
+    sessions = measure_sessions(rows, MetricWeights())
+    quarters, drifts = follow_quarters(sessions, arms, MetricWeights(), (1, 200))
+    stressed = quarters["y.amnesia"]
+    by_arm = {(min(each.weights), each.measure): each for each in drifts}
+    # Right with confidence 0.9: task accuracy 1 and agreement 0.9, weighed 0.6 and 0.4.
+    assert [each.value for each in stressed["gfq"]] == pytest.approx([0.96, 0.96, 0.16, 0])
+    drift = by_arm["y.amnesia q1", "gfq"]
+    assert drift.estimate == pytest.approx(-0.96)
+    # The same in every scenario: no interval, but a sign test.
+    assert drift.p == 2.0**-5
+    assert drift.p_holm >= drift.p
+    assert by_arm["y.control q1", "gfq"].estimate == 0
+    assert [each.value for each in stressed["dfs"]] == [None] * 4
+    assert [each.value for each in stressed["amnesia"]] == [0, 0, 0, 1]
+    # The quarters are those of the definition: MCI of the last three trials.
+    last = [row for row in rows if row.arm == "y.amnesia" and row.trial > 9]
+    whole = measure(columns_of(last), resamples=0)
+    assert stressed["mci"][3].value == pytest.approx(whole.mci.value)

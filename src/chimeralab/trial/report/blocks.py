@@ -31,7 +31,7 @@ from chimeralab.report.table import (
 )
 from chimeralab.stats.effects import Effect, short
 from chimeralab.trial.analysis import ArmResult, SubjectResult, TrialAnalysis
-from chimeralab.trial.effects import is_aimed, is_listed
+from chimeralab.trial.effects import QUARTERS, is_aimed, is_listed
 from chimeralab.trial.measures import METRIC_TEXTS, PARTS, find_measure
 from chimeralab.trial.plan import TrialPlan
 from chimeralab.trial.script import Arm
@@ -264,7 +264,7 @@ def _find_varied(arms: Iterable[Arm]) -> set[tuple[str, str]]:
 
 
 def _format_settings(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in settings.items())
+    return ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
 
 
 def checks_table(subject: SubjectResult) -> Table:
@@ -422,6 +422,45 @@ def lag_table(subject: SubjectResult) -> Table | None:
         ]
     headings = ("arm", *(f"{lag} ago" for lag in lags))
     return make_table(f"{subject.subject}_recall_by_lag", headings, rows, raw)
+
+
+def quarters_table(subject: SubjectResult) -> Table | None:
+    """MCI, GFQ and DFS in each quarter of the sessions, and what stressors delivered there."""
+    if not subject.quarters:
+        return None
+    rows, raw = [], []
+    drifts = {(min(each.weights)[: -len(" q1")], each.measure): each for each in subject.drifts}
+    followed = (
+        (arm.arm, name, values)
+        for arm in subject.arms
+        for name, values in subject.quarters.get(arm.arm, {}).items()
+    )
+    for arm, name, values in followed:
+        drift = drifts.get((arm, name))
+        unit = INDEX if drift else SHARE
+        missing = "no session has an occasion for it in this quarter"
+        cells: list[Cell] = [short(arm), plain_name(name) if drift else f"{name} delivered"]
+        for found in values:
+            shown = format_estimate(found.value, found.interval, unit)
+            cells.append(optional_cell(shown, found.value, missing))
+        if drift is None:
+            cells += [Dash("not compared"), Dash("not compared")]
+        else:
+            shown = format_difference(drift.estimate, drift.interval, INDEX)
+            cells += [
+                optional_cell(shown, drift.estimate, drift.reason or missing),
+                optional_cell(p_value(drift.p_holm), drift.p_holm, drift.reason),
+            ]
+        rows.append(cells)
+        numbers: dict[str, Any] = {"arm": arm, "name": name}
+        for quarter, found in zip(QUARTERS, values, strict=True):
+            own = _split_interval(found.as_dict())
+            numbers |= {f"{quarter}_{key}": value for key, value in own.items()}
+        if drift:
+            numbers |= {"drift": drift.estimate, "p": drift.p, "p_holm": drift.p_holm}
+        raw.append(numbers)
+    headings = ("arm", "", "to 25 %", "to 50 %", "to 75 %", "to the end", "last − first", "Holm p")
+    return make_table(f"{subject.subject}_quarters", headings, rows, raw, words=(0, 1))
 
 
 def parts_table(subject: SubjectResult) -> Table:

@@ -275,6 +275,7 @@ def _subject_blocks(subject: SubjectResult, sessions: Sequence[TextBlock]) -> It
         parts=blocks.parts_table(subject),
         measures=blocks.measures_table(subject),
         lags=blocks.lag_table(subject),
+        quarters=blocks.quarters_table(subject),
     )
     if sessions:
         yield _block("sessions", sessions=list(sessions))

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from chimeralab.core.errors import InputError
 from chimeralab.trial.agents.seam import Ability
 from chimeralab.trial.course import MAX_ROUNDS, Consensus, Course, Evidence, Step
 from chimeralab.trial.scenarios.items import Fact, pick, uniform
@@ -200,6 +201,9 @@ class Amnesia(Stressor):
     """An event begins at a share `frequency` of the trials, lasts `duration` trials, and hits a
     share `scope` of the earlier episodes.
 
+    Instead of a frequency, events can have a schedule: one `every` so many trials, or `at` shares
+    of the session (0.25 is the trial after a quarter of them).
+
     `deprive` removes what was told, asked and answered in an episode. What another stressor said
     there stays, and so does evidence, unless `also` names it (a stressor, "evidence" or
     "everything"): amnesia that removed another treatment would look like a cure. `corrupt` swaps
@@ -225,6 +229,12 @@ class Amnesia(Stressor):
     duration: Annotated[int, Field(ge=1)] = 2
     scope: Share = 0.7
     also: tuple[str, ...] = ()
+    every: Annotated[int, Field(ge=1)] | None = None
+    at: tuple[Share, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.every is not None and self.at is not None:
+            raise InputError("amnesia has both `every` and `at`; give one of them")
 
     def apply(self, scene: Scene, moment: Moment) -> Scene:
         starts = self.event_starts(moment)
@@ -262,12 +272,18 @@ class Amnesia(Stressor):
 
     def event_starts(self, moment: Moment) -> list[int]:
         """The first trials of the current events; the first trial of all has no past to lose."""
-        first = max(2, moment.turn - self.duration + 1)
-        return [
-            turn
-            for turn in range(first, moment.turn + 1)
-            if uniform(moment.seed, moment.course.id, Amnesia.name, turn) < self.frequency
-        ]
+        first, length = max(2, moment.turn - self.duration + 1), len(moment.course.steps)
+        # 1e-9: 0.7 of 10 trials is 7.000000000000001 of them, or a little less.
+        planned = {min(max(int(share * length + 1e-9) + 1, 2), length) for share in self.at or ()}
+
+        def begins(turn: int) -> bool:
+            if self.every is not None:
+                return turn % self.every == 0
+            if self.at is not None:
+                return turn in planned
+            return uniform(moment.seed, moment.course.id, Amnesia.name, turn) < self.frequency
+
+        return [turn for turn in range(first, moment.turn + 1) if begins(turn)]
 
     @property
     def others(self) -> tuple[str, ...]:

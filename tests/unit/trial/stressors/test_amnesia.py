@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from chimeralab.core.errors import InputError
 from chimeralab.models.seam import Request
 from chimeralab.trial.course import Layout
 from chimeralab.trial.phantoms import PhantomSubject, PhantomSubjectSettings
 from chimeralab.trial.scenarios import Ledger
 from chimeralab.trial.scenarios.items import Fact
+from chimeralab.trial.scene import Moment
 from chimeralab.trial.script import Arm, Script
 from chimeralab.trial.stressors import Amnesia, Conformity, Infallibility
 from chimeralab.trial.stressors.builtin import swap_values
@@ -162,3 +164,28 @@ def test_amnesia_does_not_remove_a_taught_belief():
                 held += step.phase == "held" and answers[-1] == step.lure
         misled.append(held)
     assert misled[0] == misled[1] == 2 * len(COURSES)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "starts"),
+    [
+        ({"every": 4}, {4, 8, 12}),
+        ({"every": 1}, set(range(2, 13))),
+        ({"at": (0.25, 0.5, 0.75)}, {4, 7, 10}),
+        ({"at": (0.0, 1.0)}, {2, 12}),
+    ],
+)
+def test_events_follow_their_schedule_for_their_duration(schedule, starts):
+    course = COURSES[0]
+    course = replace(course, steps=course.steps[:12])
+    for duration in (1, 2):
+        part = Amnesia("corrupt", scope=1, duration=duration, **schedule)
+        for turn in range(1, 13):
+            moment = Moment(course, turn, 1, (), 0.9, None)
+            begun = {start for start in starts if turn - duration < start <= turn}
+            assert set(part.event_starts(moment)) == begun
+
+
+def test_two_schedules_at_once_are_refused():
+    with pytest.raises(InputError, match="both `every` and `at`"):
+        Amnesia(every=3, at=(0.5,))
