@@ -42,7 +42,7 @@ MEASURES = {
     "speed.web": "study web",
     "speed.words": "cli/detect.py detection readers",
     "validity.answers": f"embedding tests/golden/answer_pairs.jsonl {SCORING}",
-    "validity.causes": f"detection readers {LOOP_LOGS} benchmarks/validity/labels",
+    "validity.causes": f"detection readers {LOOP_LOGS} benchmarks/stuck/labels",
     "validity.contradiction": f"embedding tests/golden/contradiction_pairs.jsonl {SCORING}",
     "validity.countermeasures": "models runner trial",
     "validity.detector_against_rules": "detection embedding rating",
@@ -55,7 +55,7 @@ MEASURES = {
     "validity.recovery": "benchmarks/validity/parameters.py runner selfplay stats trial",
     "validity.rules_rater": "rating tests/golden/rules_cases.jsonl",
     "validity.verdicts": "detection embedding",
-    "validity.wild": f"detection embedding readers {LOOP_LOGS} benchmarks/validity/labels",
+    "validity.wild": f"detection embedding readers {LOOP_LOGS} benchmarks/stuck/labels",
     "validity.winding": "detection embedding benchmarks/validity/winding_logs.py",
     "validity.winding_head": "detection embedding benchmarks/validity/winding_sentences.toml",
 }

@@ -3,14 +3,14 @@
     python -m benchmarks.validity.causes             of which logs are on this machine
     python -m benchmarks.validity.causes --list      with every cause that is wrong or missed
 
-`labels/causes.csv` names loops by repository, path and position. `dev` and `held` were read whole,
-twice by one reader, who also wrote the rules: rows on which both readings agree count. `tuned` are
-other loops whose causes were read while the rules were chosen, and `fired` those that the finished
-rules named in logs that had not been looked at; these were read once, and show precision alone.
+`benchmarks/stuck/labels/causes.csv` names loops by repository, path and position. `dev` and `held`
+were read whole, twice by one reader, who also wrote the rules: rows on which both readings agree
+count. `tuned` are other loops whose causes were read while the rules were chosen, and `fired` those
+that the finished rules named in logs that had not been looked at; these were read once, and show
+precision alone.
 """
 
 import argparse
-import csv
 import json
 import tempfile
 from collections import Counter, defaultdict
@@ -18,8 +18,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from benchmarks.stuck.logs import read_rows
 from benchmarks.validity.loop_zoo.hosts import SELFCHATS, SESSIONS
-from benchmarks.validity.wild import OWN_LABELS, SELFPLAY_REPOSITORY, read_named
+from benchmarks.validity.wild import SELFPLAY_REPOSITORY, read_named
 from chimeralab import Trajectory, readers
 from chimeralab.detection.cause import find_cause
 from chimeralab.detection.judging import detect_all
@@ -30,8 +31,7 @@ Row = dict[str, str]
 
 
 def load_rows() -> list[Row]:
-    with (OWN_LABELS / "causes.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    return read_rows("causes")
 
 
 def load_talk(row: Row, folder: Path) -> Trajectory | None:

@@ -5,10 +5,10 @@
     python -m benchmarks.validity.wild --peers       next to the rules of other projects
     python -m benchmarks.validity.wild --words       without vectors
 
-`labels/` has the judgements of two blind readers on 259 agent logs and 182 talks between models,
-by repository, commit and path: half of the sources for development, half held back. Logs that are
-not here, or that can't be read any more, are left out and counted. `CHIMERA_REPOSITORIES` names the
-folder with the public repositories.
+`benchmarks/stuck/labels` has the judgements of two blind readers on 259 agent logs and 182 talks
+between models, by repository, commit and path: half of the sources for development, half held back.
+Logs that are not here, or that can't be read any more, are left out and counted.
+`CHIMERA_REPOSITORIES` names the folder with the public repositories.
 """
 
 import argparse
@@ -23,10 +23,10 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from benchmarks.stuck.logs import Row, choose, is_agreed, make_log, own_logs
 from benchmarks.validity.loop_logs import Log, labelled, rated, unlabelled_sessions
 from benchmarks.validity.loop_rules import PEERS, length_of, longer_than
 from benchmarks.validity.loop_zoo.hosts import LABELS
-from benchmarks.validity.wild_talks import convert
 from chimeralab import Trajectory, readers
 from chimeralab.core.errors import ChimeraError
 from chimeralab.detection.judging import Judge
@@ -35,7 +35,6 @@ from chimeralab.detection.loops import Loops
 from chimeralab.readers.memory import parse_conversation
 from tests.wild.files import WildFile, git, wild_files
 
-OWN_LABELS = Path(__file__).parent / "labels"
 SELFPLAY_REPOSITORY = "ajobi-uhc/attractor-states"
 Logs = list[Log | None]
 """Labelled logs; None for one that is not here."""
@@ -71,54 +70,18 @@ def selfplay() -> Iterator[Log | None]:
         yield Log(talk, "selfplay", row["kind"].split("|")[0], span)
 
 
-def own_labels(kind: str, half: str) -> Iterator[Log | None]:
-    """The logs of `labels/`, of one half."""
-    with tempfile.TemporaryDirectory() as folder:
-        for number, row in enumerate(read_labels(OWN_LABELS / f"{kind}.csv")):
-            if row["half"] != half:
-                continue
-            place = f"{row['commit']}:{row['path']}"
-            found = git(row["repository"], "show", place)
-            if found is not None and row["converted"] == "yes":
-                text = found.decode("utf-8", "replace").replace("\r\n", "\n")
-                talk = convert(row["repository"], row["id"], text, int(row["messages"]))
-                yield make_log(row["repository"], row, talk)
-                continue
-            path = Path(folder) / f"{number}{Path(row['path']).suffix}"
-            if found is not None:
-                path.write_bytes(found)
-            talk = read_named(path if found is not None else None, row["id"])
-            yield make_log(row["repository"], row, talk)
-
-
-def read_labels(path: Path) -> Iterator[dict[str, str]]:
+def read_labels(path: Path) -> Iterator[Row]:
     """Yield the rows on which the readers agree."""
     with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            verdicts = {row[key] for key in ("stuck", "stuck_1", "stuck_2") if key in row}
-            if verdicts in ({"0"}, {"1"}):
-                yield row
+        yield from filter(is_agreed, csv.DictReader(file))
 
 
 def read_named(path: Path | None, name: str) -> Trajectory | None:
     """The conversation of that name in a file, or its only one."""
     try:
-        talks = list(readers.read(path)) if path else []
+        return choose(list(readers.read(path)), name) if path else None
     except ChimeraError:
         return None
-    named = [talk for talk in talks if talk.id == name or talk.id.endswith(name.rpartition("#")[2])]
-    chosen = talks if len(talks) == 1 else named
-    return chosen[0] if chosen else None
-
-
-def make_log(group: str, row: dict[str, str], talk: Trajectory | None) -> Log | None:
-    if talk is None:
-        return None
-    ends = [(row[f"onset_{n}"], row[f"last_{n}"]) for n in (1, 2) if row["stuck_1"] == "1"]
-    spans = tuple((int(first), int(last or first)) for first, last in ends if first)
-    if row["stuck_1"] == "1" and not spans:
-        spans = ((1, len(talk.turns)),)
-    return Log(talk, group, row["kind_1"], spans)
 
 
 def report(name: str, logs: Logs, rules: Mapping[str, Judged], *, listed: bool) -> None:
@@ -213,10 +176,10 @@ SETS: dict[str, Callable[[], Logs]] = {
     "labelled": lambda: list(labelled()),
     "tau-bench": lambda: [Log(talk, "tau-bench", "", ()) for _, talk in unlabelled_sessions()],
     "dialogues": lambda: [Log(talk, "dialogues", "", ()) for talk, bad in rated() if not bad],
-    "agents-dev": lambda: list(own_labels("agents", "dev")),
-    "agents-held": lambda: list(own_labels("agents", "held")),
-    "talks-dev": lambda: list(own_labels("talks", "dev")),
-    "talks-held": lambda: list(own_labels("talks", "held")),
+    "agents-dev": lambda: list(own_logs("agents", "dev")),
+    "agents-held": lambda: list(own_logs("agents", "held")),
+    "talks-dev": lambda: list(own_logs("talks", "dev")),
+    "talks-held": lambda: list(own_logs("talks", "held")),
 }
 
 

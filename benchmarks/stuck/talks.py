@@ -1,7 +1,7 @@
 """Talks between models in layouts of their own, as they were shown to the readers of `labels/`.
 
 These are logs of experiments and games that no reader of the product takes. A talk counts only if
-it has as many messages as the readers saw.
+it has as many messages as the readers of the labels saw.
 """
 
 import csv
@@ -24,6 +24,11 @@ HEADS = {
     "surfkansas/werewolf-gpt": r"^>?\*\*\*([^*:]+):\*\*\*",
     "ramonpebo/philosopher-ai-debate": r"^(\w+)(?: \([^)]*\))?:(?= )",
 }
+RULER = "-" * 50  # llm-echochamber puts one before each message
+# What pi-llm says, and then numbers and other notes.
+SPOKEN = re.compile(
+    r"^(user|bob|jane) +: (.*?)(?=\n(?:\+\+\+|---|\w+ +: )|\Z)", re.IGNORECASE | re.M | re.S
+)
 
 
 def convert(repository: str, name: str, text: str, messages: int) -> Trajectory | None:
@@ -36,12 +41,19 @@ def convert(repository: str, name: str, text: str, messages: int) -> Trajectory 
         rows = csv.DictReader(io.StringIO(text))
         mine = [row for row in rows if row["student_id"] == name.rpartition("#")[2]]
         said = [(who, row[who]) for row in mine for who in ("student_msg", "tutor_msg")]
+    elif repository == "martijnat/llm-echochamber":
+        parts = [part.strip() for part in text.split(RULER) if part.strip()]
+        said = [("AB"[n % 2], part) for n, part in enumerate(parts)]
+    elif repository == "radiodee1/pi-llm":
+        said = SPOKEN.findall(text)
     else:
         try:
             said = list(read_rows(json.loads(text), name))
         except ValueError:
             said = list(read_events(map(json.loads, text.splitlines())))
-    turns = tuple(Turn(each, who) for who, each in said if each and each.strip())
+    # The readers of pi-llm's talks counted empty messages, too.
+    keeps = repository == "radiodee1/pi-llm"
+    turns = tuple(Turn(each, who) for who, each in said if keeps or (each and each.strip()))
     return Trajectory(name, turns) if len(turns) == messages else None
 
 
@@ -58,7 +70,10 @@ def split_text(head: str, text: str, iteration: str) -> list[tuple[str, str]]:
 
 def read_rows(found: Any, name: str) -> Iterator[tuple[str, str]]:
     """The messages of a file that is one JSON value."""
-    if isinstance(found, dict):
+    if isinstance(found, dict) and "conversations" in found:
+        rows = found["conversations"][int(name.rpartition("#")[2])]["full_conversation"]
+        yield from ((row["speaker"], row["content"]) for row in rows)
+    elif isinstance(found, dict):
         yield from ((row["from"], row["content"]) for row in found.get("chat", ()))
     elif "utterances" in found[0]:
         yield from found[int(name.rpartition("#")[2])]["utterances"]

@@ -1,0 +1,1 @@
+"""stuck-bench: an open benchmark of loop detectors, described in docs/stuck-bench.md."""
