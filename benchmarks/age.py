@@ -41,6 +41,7 @@ MEASURES = {
     "speed.verify": "benchmarks/speed/report.py detection embedding study",
     "speed.web": "study web",
     "speed.words": "cli/detect.py detection readers",
+    "stuck.run": f"detection embedding readers {LOOP_LOGS} benchmarks/stuck",
     "validity.answers": f"embedding tests/golden/answer_pairs.jsonl {SCORING}",
     "validity.causes": f"detection readers {LOOP_LOGS} benchmarks/stuck/labels",
     "validity.contradiction": f"embedding tests/golden/contradiction_pairs.jsonl {SCORING}",

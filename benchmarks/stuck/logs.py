@@ -1,7 +1,8 @@
 """Labelled logs: what two readers said of each, and its text, read where it is public.
 
 Labels are in `labels/`, by repository, commit, path and hash; the texts never are. The folder that
-`CHIMERA_REPOSITORIES` names holds the repositories, as `owner+name/repo`.
+`CHIMERA_REPOSITORIES` names holds the repositories, as `owner+name/repo`. Of each file, the sources
+of one half are for development and those of the other held back; logs labelled before are `first`.
 """
 
 import csv
@@ -19,7 +20,7 @@ from chimeralab.core.errors import ChimeraError
 from tests.wild.files import git
 
 LABELS = Path(__file__).parent / "labels"
-FILES = ("agents", "talks", "first")
+FILES = ("agents", "talks")
 Row = dict[str, str]
 
 
