@@ -201,7 +201,7 @@ class Amnesia(Stressor):
     """An event begins at a share `frequency` of the trials, lasts `duration` trials, and hits a
     share `scope` of the earlier episodes.
 
-    Instead of a frequency, events can have a schedule: one `every` so many trials, or `at` shares
+    Instead of a frequency, events can have a schedule: one `every` n trials, or `at` shares
     of the session (0.25 is the trial after a quarter of them).
 
     `deprive` removes what was told, asked and answered in an episode. What another stressor said
