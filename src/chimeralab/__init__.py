@@ -61,3 +61,7 @@ __getattr__ = lazy_names(
         "study": ("Study",),
     },
 )
+
+
+def __dir__() -> list[str]:
+    return __all__

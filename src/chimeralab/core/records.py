@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+from chimeralab.core.result_words import describe_span, list_verdicts, name_kind
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -213,6 +215,11 @@ class Loop(Record):
         """The last message before the loop: what a host keeps that goes back; 0 if none is left."""
         return self.began - 1
 
+    def __repr__(self) -> str:
+        kind = name_kind(self.kind, self.period, self.stream)
+        span = describe_span(self.began, self.ended)
+        return f"<Loop: {self.level}, {kind}, messages {span}: “{self.excerpt}”>"
+
 
 @dataclass(frozen=True, slots=True)
 class TurnTrace(Record):
@@ -279,6 +286,22 @@ class Detection(Record):
         from chimeralab.core.verdict_rows import verdict_frame  # noqa: PLC0415 - seldom needed
 
         return verdict_frame([self])
+
+    def __repr__(self) -> str:
+        loops = (
+            f"{name_kind(each.kind, each.period, each.stream)}, messages"
+            f" {describe_span(each.began, each.ended)}"
+            for each in list_verdicts(self.loops)
+        )
+        found = "; ".join(loops) or ("" if self.looping is None else "no loop")
+        collapse = f"{self.collapsed_turns} of {self.turns} turns collapsed"
+        judged = [each for each in (found, collapse if self.collapsed_turns else "") if each]
+        return f"<Detection {self.id!r}: {'; '.join(judged) or 'not collapsed'}>"
+
+    def _repr_html_(self) -> str:
+        from chimeralab.core.verdict_rows import verdict_html  # noqa: PLC0415 - for notebooks
+
+        return verdict_html([self])
 
 
 # Names for the two sides of a chat.

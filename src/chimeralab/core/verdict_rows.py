@@ -1,9 +1,11 @@
 """Verdicts as table rows and pandas DataFrames: one row each, or one per turn with a trace."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from chimeralab.core.extras import require_extra
+from chimeralab.core.result_words import describe_span, list_verdicts, name_kind
 from chimeralab.core.tables import Columns
 
 if TYPE_CHECKING:
@@ -86,6 +88,27 @@ def _cost_cells(detection: "Detection") -> Mapping[str, Any]:
         "loop_money": looping and looping.money,
         "tokens_after_notice": late and late.tokens,
     }
+
+
+def verdict_html(detections: Iterable["Detection"]) -> str:
+    """A table for notebooks: a row for each loop, or for a conversation without one."""
+    rows = [["conversation", "messages", "loop", "since–to", "tokens", "what repeats", "collapsed"]]
+    for each in detections:
+        collapsed = "" if each.collapsed_turns is None else f"{each.collapsed_turns} turns"
+        head = [each.id, str(each.messages or each.turns)]
+        loops = [
+            [
+                name_kind(loop.kind, loop.period, loop.stream),
+                describe_span(loop.began, loop.ended),
+                "~" * loop.cost.estimated + f"{loop.cost.tokens:,}" if loop.cost else "",
+                loop.excerpt,
+            ]
+            for loop in list_verdicts(each.loops)
+        ]
+        none = ["" if each.looping is None else "no", "", "", ""]
+        rows += [[*head, *cells, collapsed] for cells in loops or [none]]
+    lines = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
 def verdict_frame(detections: Iterable["Detection"]) -> Any:

@@ -40,7 +40,7 @@ from chimeralab.detection.loops import (
     LoopStream,
 )
 from chimeralab.detection.runs import RunWork
-from chimeralab.detection.seam import Detector, Observation, Signal, read_needs
+from chimeralab.detection.seam import Detector, Observation, Signal, check_encoder, read_needs
 from chimeralab.detection.streams import MessageStreams, StreamCut
 from chimeralab.detection.tools import (
     Tools,
@@ -136,6 +136,8 @@ class Guard:
         if needs.why_not_live:
             raise InputError(f"{detector.name} can't guard a conversation: {needs.why_not_live}")
         self._detector = detector if vectors or not needs.lags else None
+        if encoder is not None:
+            check_encoder(encoder)
         self._encoder = encoder
         self._settings, self._max_wait = check_loops(loops or LOOPS), _check_wait(max_wait)
         self._tools, self._identities = read_rules(tools)
@@ -276,6 +278,8 @@ class Guard:
         """
         if not isinstance(steps, int) or steps < 1:
             raise InputError(f"steps is {steps!r}; expected a whole number of at least 1")
+        if not isinstance(loop, Loop):
+            raise InputError(f"loop is {loop!r:.60}; expected the loop of a signal or warning")
         found = [
             each for each in self._loops.going_on if identify_loop(each) == identify_loop(loop)
         ]

@@ -19,14 +19,21 @@ from chimeralab.core.records import (
     TurnTrace,
 )
 from chimeralab.core.text import replace_surrogates
-from chimeralab.core.verdict_rows import verdict_frame
+from chimeralab.core.verdict_rows import verdict_frame, verdict_html
 from chimeralab.detection.cause import attach_causes
 from chimeralab.detection.cost import Prices, attach_costs
 from chimeralab.detection.locked import LOCKED, LockedRule
 from chimeralab.detection.loops import LOOPS, Loops, find_loops, has_text
 from chimeralab.detection.measure import GuardBand, Vectors, encode_batches
 from chimeralab.detection.screen import Screen
-from chimeralab.detection.seam import Detector, Needs, Observation, Signal, read_needs
+from chimeralab.detection.seam import (
+    Detector,
+    Needs,
+    Observation,
+    Signal,
+    check_encoder,
+    read_needs,
+)
 from chimeralab.detection.tools import Tools, check_loops, read_rules
 from chimeralab.detection.verdict import CAVEATS
 from chimeralab.detection.words import is_blank
@@ -265,12 +272,16 @@ class Results(list[Detection]):
         """A pandas frame with a row per conversation, or per turn if there are traces."""
         return verdict_frame(self)
 
+    def _repr_html_(self) -> str:
+        return verdict_html(self)
+
 
 class DetectSettings(TypedDict, total=False):
     """The settings of `detect`, which are those of `detect_all`."""
 
     speaker: str | None
     detector: Detector | None
+    vectors: bool
     loops: Loops | None
     encoder: "Encoder | None"
     trace: bool
@@ -285,8 +296,16 @@ def detect(conversation: Conversation, **settings: Unpack[DetectSettings]) -> De
 def detect(conversation: DataFrame, **settings: Unpack[DetectSettings]) -> Results: ...
 
 
-def detect(
-    conversation: Conversation | DataFrame, **settings: Unpack[DetectSettings]
+def detect(  # noqa: PLR0913 - its settings
+    conversation: Conversation | DataFrame,
+    *,
+    speaker: str | None = None,
+    detector: Detector | None = LOCKED,
+    vectors: bool = True,
+    loops: Loops | None = LOOPS,
+    encoder: "Encoder | None" = None,
+    trace: bool = False,
+    tools: Tools | None = None,
 ) -> Detection | Results:
     """Judge a conversation: its texts or messages in order, or a `Trajectory`.
 
@@ -294,13 +313,18 @@ def detect(
     a provider's SDK, or `Turn` records. A pandas or polars DataFrame holds several conversations
     and gives `Results`, a list of verdicts.
 
-    Both detectors run. ``detector=None`` leaves out the collapse verdict and its vectors;
-    ``loops=None`` leaves out the loop detector. ``tools`` are rules per tool, as in `Guard`.
+    Both detectors run. ``vectors=False`` leaves out the collapse verdict, which needs them, as
+    ``detector=None`` does; ``loops=None`` leaves out the loop detector. ``tools`` are rules per
+    tool, as in `Guard`.
 
     >>> found = detect(["What now?"] + ["Let me check that again."] * 7)
     >>> found.collapsed, found.loops[0].kind, found.loops[0].began, found.loops[0].noticed
     ((5, 6, 7, 8), 'verbatim', 2, 5)
     """
+    settings: DetectSettings = {
+        "speaker": speaker, "detector": detector, "vectors": vectors, "loops": loops,
+        "encoder": encoder, "trace": trace, "tools": tools,
+    }  # fmt: skip
     if is_frame(conversation):
         return Results(detect_all(conversation, **settings))
     return next(detect_all([parse_conversation(conversation)], **settings))
@@ -312,6 +336,7 @@ def detect_file(  # noqa: PLR0913
     format: str | None = None,  # noqa: A002 - the name of the command line's option
     speaker: str | None = None,
     detector: Detector | None = LOCKED,
+    vectors: bool = True,
     loops: Loops | None = LOOPS,
     trace: bool = False,
     tools: Tools | None = None,
@@ -319,6 +344,7 @@ def detect_file(  # noqa: PLR0913
     """Judge every conversation of a log file, or of a folder of logs."""
     if not isinstance(path, str | Path):
         raise InputError(f"path is {path!r:.60}; expected the path of a log or a folder")
+    detector = drop_vectors(detector) if not vectors else detector
     talks = readers.read_all([path], format=format)
     judge = Judge(detector, loops, speaker=speaker, trace=trace, tools=tools)
     return (detection for _, detection in judge.judge(talks))
@@ -329,18 +355,25 @@ def detect_all(  # noqa: PLR0913
     *,
     speaker: str | None = None,
     detector: Detector | None = LOCKED,
+    vectors: bool = True,
     loops: Loops | None = LOOPS,
     encoder: "Encoder | None" = None,
     trace: bool = False,
     tools: Tools | None = None,
 ) -> Iterator[Detection]:
     """Judge a stream of conversations in constant memory; each is anything `detect` takes."""
-    if encoder is not None and not hasattr(encoder, "encode_split"):
-        raise InputError(f"encoder is {encoder!r:.60}; expected a chimeralab.ext.Encoder")
+    if encoder is not None:
+        check_encoder(encoder)
+    detector = drop_vectors(detector) if not vectors else detector
     open_encoder = (lambda: encoder) if encoder else None
     judge = Judge(detector, loops, open_encoder, speaker=speaker, trace=trace, tools=tools)
     for _, detection in judge.judge(_trajectories(conversations)):
         yield detection
+
+
+def drop_vectors(detector: Detector | None) -> Detector | None:
+    """The detector if it needs no vectors, else none."""
+    return None if detector is None or read_needs(detector, "None").lags else detector
 
 
 def _trajectories(conversations: Any) -> Iterator[Trajectory]:

@@ -37,9 +37,9 @@ READINGS: dict[str, tuple[str, ...]] = {
 
 
 def _check_range(name: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
+    if not (isinstance(value, int | float) and low <= value <= high):
         bounds = f"a number from {low:g} to {high:g}" if isfinite(high) else f"at least {low:g}"
-        raise InputError(f"{name} must be {bounds}, not {value}")
+        raise InputError(f"{name} must be {bounds}, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True)

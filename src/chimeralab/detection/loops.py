@@ -83,6 +83,12 @@ class Loops(Record, Detector):
     def __post_init__(self) -> None:
         if self.version not in (1, 2):
             raise InputError(f"loops has the versions 1 and 2, not {self.version!r}")
+        for each in fields(self):
+            value, whole = getattr(self, each.name), isinstance(each.default, int)
+            expected = int if whole else int | float
+            if not isinstance(value, expected) or isinstance(value, bool) or value < whole:
+                least = "a whole number of at least 1" if whole else "a number of at least 0"
+                raise InputError(f"{each.name} is {value!r:.60}; expected {least}")
 
     @property
     def name(self) -> str:

@@ -261,6 +261,11 @@ def read_needs(detector: Any, without: str) -> Needs:
     return needs
 
 
+def check_encoder(encoder: Any) -> None:
+    if not hasattr(encoder, "encode_split"):
+        raise InputError(f"encoder is {encoder!r:.60}; expected a chimeralab.ext.Encoder")
+
+
 def check_detector(detector: Any, what: str) -> None:
     """Refuse an object that is not a detector, after trying it on one turn."""
     members = [name for name in vars(Detector) if not name.startswith("_")]

@@ -31,10 +31,11 @@ def read_rules(tools: Tools | None) -> tuple[dict[str, int | None], dict[str, tu
         given = dict(setting) if isinstance(setting, Mapping) else {}
         repeats, identity = given.pop("repeats", IDENTICAL_CALLS), given.pop("identity", None)
         names = tuple(identity) if isinstance(identity, list | tuple) else ()
-        if setting == "ignore":
+        if setting == "ignore" and isinstance(name, str):
             rules[name] = None
         elif (
-            not setting or given or not isinstance(repeats, int) or repeats < 2
+            not isinstance(name, str) or not setting or given
+            or not isinstance(repeats, int) or repeats < 2
             or not (identity is None or (names and all(isinstance(each, str) for each in names)))
             or not isinstance(setting, Mapping)
         ):  # fmt: skip

@@ -79,6 +79,8 @@ def reader_named(name: str) -> type[Reader]:
     >>> reader_named("plain").recognised
     'an object with turns'
     """
+    if not isinstance(name, str):
+        raise InputError(f"format is {name!r:.60}; expected a name, or 'module:Class'")
     if ":" not in name:
         choose(name, READERS, f"format {name!r}", or_else="or 'module:Class' for your own")
         return READERS[name]

@@ -86,7 +86,7 @@ def read(
     An unreadable value raises a `LogError`, or is passed to `on_bad` and skipped.
     If less than half of a log was read, `on_partly` is called at its end.
     """
-    reader = reader_named(format) if isinstance(format, str) else format
+    reader = format if format is None or isinstance(format, type) else reader_named(format)
     return _conversations(str(path), Formats(reader), on_bad, on_partly or ignore)
 
 
@@ -98,7 +98,7 @@ def read_all(
     on_skip: OnSkip | None = None,
 ) -> Iterator[Trajectory]:
     """Yield the conversations of all logs at `paths`: files, folders, patterns or `-`."""
-    reader = reader_named(format) if isinstance(format, str) else format
+    reader = format if format is None or isinstance(format, type) else reader_named(format)
     logs = find_logs(paths, on_skip=on_skip, format=reader)
     return (trajectory for log in logs for trajectory in read(log, format=reader, on_bad=on_bad))
 

@@ -49,6 +49,8 @@ def parse_conversation(value: Any, name: str = "conversation") -> Trajectory:
     ('Hi', 'user')
     """
     if isinstance(value, Trajectory):
+        for turn in value.turns:
+            check_turn(turn)
         return value
     items = _items(value)
     if all(isinstance(item, str) for item in items):
@@ -158,6 +160,8 @@ def parse_any_message(value: Any) -> ChatMessage:
 
 def check_turn(turn: Turn) -> Turn:
     """Check the types of a turn's fields, which records don't validate."""
+    if not isinstance(turn, Turn):
+        raise InputError(f"a turn of the Trajectory is {_kind(turn)}, not a Turn")
     if not isinstance(turn.text, str):
         raise InputError(f"the text of a Turn is {type(turn.text).__name__}, not str")
     if not all(isinstance(call, Call) for call in turn.calls):

@@ -17,11 +17,11 @@ from chimeralab.core.errors import InputError
 from chimeralab.core.files import atomic_folder
 from chimeralab.core.numbers import cutoff
 from chimeralab.core.records import Detection, Episode, Loop, Trajectory
-from chimeralab.core.result_words import FACT, ResultWords
+from chimeralab.core.result_words import FACT, ResultWords, list_verdicts
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import LOOPS, DetectorPair, Loops
 from chimeralab.detection.seam import Detector
-from chimeralab.detection.verdict import MAX_FINDINGS, list_looping_turns, list_verdicts
+from chimeralab.detection.verdict import MAX_FINDINGS, list_looping_turns
 from chimeralab.embedding.encoder import Encoder, default_encoder
 from chimeralab.report.charts.canvas import Figure, draw, draw_square
 from chimeralab.report.charts.timeline import (

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from chimeralab.core.numbers import percent, short_count
 from chimeralab.core.records import Detection
-from chimeralab.detection.verdict import findings, list_verdicts, name_kind
+from chimeralab.core.result_words import list_verdicts, name_kind
+from chimeralab.detection.verdict import findings
 
 COLUMNS = {
     "conversation": "conversation, and what repeats",

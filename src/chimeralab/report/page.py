@@ -22,9 +22,9 @@ from chimeralab.core.numbers import (
     short_count,
     short_time,
 )
+from chimeralab.core.result_words import name_kind
 from chimeralab.core.text import neutralize
 from chimeralab.detection.cause import CAUSES
-from chimeralab.detection.verdict import name_kind
 from chimeralab.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"

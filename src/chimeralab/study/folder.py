@@ -43,6 +43,8 @@ class Study:
     """
 
     def __init__(self, path: str | Path, allow_code: bool | Consent = False) -> None:
+        if not isinstance(path, str | Path):
+            raise InputError(f"path is {path!r:.60}; expected the folder of a study")
         self.path = Path(path)
         self.consent = allow_code if callable(allow_code) else allow_all if allow_code else None
         if not self.plan_path.is_file():

@@ -82,6 +82,8 @@ def run_study(
     publish: Subscriber = lambda news: None,
 ) -> RunSummary:
     """Run every planned conversation that has not ended."""
+    if not isinstance(study, Study):
+        raise InputError(f"study is {study!r:.60}; expected chimeralab.Study(folder)")
     try:
         asyncio.get_running_loop()
     except RuntimeError:

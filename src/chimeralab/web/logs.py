@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from chimeralab.core.result_words import FACT
+from chimeralab.core.result_words import FACT, name_kind
 from chimeralab.core.tables import Columns, open_table
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.loops import LOOPS, DetectorPair
-from chimeralab.detection.verdict import as_json, name_kind
+from chimeralab.detection.verdict import as_json
 from chimeralab.report.listing import COLUMNS, NO_LOOP, ColumnHeading
 from chimeralab.web.log_index import ORDERS, PAGE, LogScanner, Query, pages_of
 from chimeralab.web.pages import JudgedConversation, draw_picture, page, show_conversation

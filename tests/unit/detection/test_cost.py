@@ -8,12 +8,13 @@ import pytest
 from chimeralab import detect
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Call, Cost, Loop, Tokens, Trajectory, Turn
+from chimeralab.core.result_words import KIND_NAMES, list_verdicts
 from chimeralab.detection.advice import ADVICE
 from chimeralab.detection.cause import CAUSES, find_cause
 from chimeralab.detection.classes import PATIENCE
 from chimeralab.detection.cost import Prices, cost_messages, parse_prices
 from chimeralab.detection.judging import Judge
-from chimeralab.detection.verdict import KIND_NAMES, as_json, from_json, list_verdicts
+from chimeralab.detection.verdict import as_json, from_json
 
 SAID = "Let me look at the same file again."
 
