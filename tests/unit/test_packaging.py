@@ -74,6 +74,11 @@ def test_a_wheel_with_the_library_is_named_for_its_system(built: Iterator[Path])
     assert {build.LIBRARY.name, f"{build.LIBRARY.name}.sha256"} <= contents(wheel)
 
 
+def test_a_wheel_has_the_examples_of_the_demo(built: Iterator[Path]) -> None:
+    [wheel] = built
+    assert {each.name for each in (ROOT / "examples").glob("*.jsonl")} <= contents(wheel)
+
+
 def test_without_a_compiler_the_wheel_is_for_every_system(
     built: Iterator[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

