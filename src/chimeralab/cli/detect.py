@@ -27,10 +27,10 @@ from chimeralab.cli.options import (
     is_study,
     pop_detector,
     read_logs,
+    read_project,
     use_demo,
     with_options,
 )
-from chimeralab.cli.project import read_project
 from chimeralab.cli.terminal import err, out, sanitize, say, with_progress
 from chimeralab.cli.verdict_table import MIN_WIDTH, SORTS, VerdictTable, nearest_similarities
 from chimeralab.core.errors import InputError, LogError
@@ -163,13 +163,9 @@ def detect(**options: Any) -> None:
     Examples:
       chimera detect --demo
       chimera detect logs/
-      chimera detect logs/ --group-by model
       chimera detect logs/ --no-vectors --fail-on loop --junit loops.xml
       chimera detect --recent 7d --state seen.json
     """
-    demo = options.pop("demo")
-    if demo:
-        use_demo(options)
     check_paths(options)
     options["tools"], loop_detector = read_project(options)
     detector = pop_detector(options)
@@ -190,9 +186,8 @@ def detect(**options: Any) -> None:
         failures = [summary] if NOTHING_JUDGED in options["fail_on"] else []
     else:
         print_verdicts(table, options, [e.source for e in unread if e.group == PARTLY])
-        say(how())
-        if demo:
-            say(NEXT)
+        for line in (how(), NEXT)[: 1 + options["demo"]]:
+            say(line)
         summary = table.all.sentence(words)
         failures = list(table.all.failures(failing, max_share))
         if failing and options["json"] and (rest := table.describe_rest()):
@@ -211,6 +206,8 @@ def detect(**options: Any) -> None:
 def check_paths(options: dict[str, Any]) -> None:
     """Reject a call without logs, or with options that choose them in two ways."""
     given = narrowing_options(options)
+    if options["demo"]:
+        use_demo(options)
     if not options["paths"] and "--recent" not in given:
         raise click.UsageError("Missing argument 'PATH...', or --recent 7d or --demo.")
     if "--recent" in given and (options["paths"] or "--since" in given):

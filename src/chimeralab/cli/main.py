@@ -132,7 +132,7 @@ def cli(context: click.Context) -> None:
     `chimera COMMAND --help` explains a command.
     """
     if context.invoked_subcommand in CONFIGURED:
-        from chimeralab.cli.project import list_defaults  # noqa: PLC0415 - start-up time
+        from chimeralab.cli.options import list_defaults  # noqa: PLC0415 - start-up time
 
         context.default_map = {str(context.invoked_subcommand): list_defaults()}
 

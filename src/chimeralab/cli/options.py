@@ -11,17 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from chimeralab import readers
 from chimeralab.cli.terminal import sanitize, say
+from chimeralab.core.config import Config, find_config, list_tools
 from chimeralab.core.errors import InputError, LogError
 from chimeralab.core.extras import require_extra
 from chimeralab.core.numbers import plural
-from chimeralab.core.parts import CodeFile, Consent, SentKey
+from chimeralab.core.parts import CodeFile, Consent, SentKey, find_code
 from chimeralab.core.records import Trajectory
 from chimeralab.detection.cost import parse_prices
 from chimeralab.detection.locked import LOCKED, READINGS, LockedRule
 from chimeralab.detection.loops import LOOPS, DetectorPair, Loops
+from chimeralab.detection.tools import choose_loops, choose_rule, parse_tools, read_rules
+from chimeralab.integrations.budget import Budget
+from chimeralab.readers.formats import READERS, reader_named
 from chimeralab.readers.logs import (
     DAMAGED,
     EMPTY,
@@ -46,6 +51,9 @@ NOTED = {
     ),
     CALLS_READ: ("calls read from text in {}",) * 2,
 }
+# What a study's plan sets itself; a job on Ray takes none of the second.
+OF_PLAN = {"format", "columns", "price", *LOCKED.as_dict()}
+NOT_ON_RAY = {"fail_on", "price"}
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -301,7 +309,8 @@ def with_options(*options: Decorator) -> Decorator:
 
 def pop_detector(options: dict[str, Any]) -> LockedRule:
     """Build the detector from a command's options, and remove them."""
-    return LockedRule(**{field.name: options.pop(field.name) for field in fields(LockedRule)})
+    given = {field.name: options.pop(field.name) for field in fields(LockedRule)}
+    return LOCKED if given == LOCKED.as_dict() else LockedRule(**given)
 
 
 def choose_judges(
@@ -318,6 +327,60 @@ def choose_judges(
         given = "--no-vectors" if options["no_vectors"] else "--detector loops"
         raise InputError(f"{given} computes no collapse verdict; leave out --{useless[0]}")
     return DetectorPair(None, loops)
+
+
+def list_defaults() -> dict[str, Any]:
+    """The defaults that the configuration gives to the options of commands on logs."""
+    config = find_config()
+    if not config.values:
+        return {}
+    check_config(config)
+    values, defaults = config.values, dict[str, Any]()
+    defaults |= {k: v for k, v in values.get("thresholds", {}).items() if k != "loops"}
+    for name in ("price", "columns"):
+        if name in values:
+            defaults[name] = ",".join(f"{key}={value}" for key, value in values[name].items())
+    if "fail_on" in values:
+        defaults["fail_on"] = values["fail_on"]
+    return defaults
+
+
+def check_config(config: Config) -> None:
+    """Refuse a configuration that some command or guard could not use."""
+    choose_rule(), choose_loops()
+    read_rules(list_tools(config))
+    try:
+        Budget(config.values.get("budget"))
+    except InputError as error:
+        raise InputError(f"{config.place}: {error}") from None
+
+
+def read_project(options: dict[str, Any]) -> tuple[dict[str, Any], Loops]:
+    """Take over what the configuration says: return rules per tool and the loop detector.
+
+    What a study's plan sets, or a job on Ray can't do, is left out of the options, unless the
+    command line says it.
+    """
+    context, config = click.get_current_context(), find_config()
+    rules = options["ignore"], options["repeats"], options["identity"]
+    given = parse_tools(*rules) if any(rules) else {}
+    of_study = len(options["paths"]) == 1 and (Path(options["paths"][0]) / "plan.toml").is_file()
+    left_out = OF_PLAN if of_study else NOT_ON_RAY if options["engine"] == "ray" else set()
+    if options["no_vectors"] or options["which"] == "loops":
+        left_out = left_out | set(LOCKED.as_dict())
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        source = context.get_parameter_source(name)
+        if name in left_out and source is ParameterSource.DEFAULT_MAP:
+            options[name] = () if parameter.multiple else getattr(LOCKED, name, None)
+    if of_study or not config.values:
+        return given, LOOPS
+    consent = ask_consent(options["allow_code"], "the configuration")
+    for name in config.values.get("formats", ()):
+        consent(find_code(name.partition(":")[0], Path.cwd()))
+        reader = reader_named(name)
+        READERS.setdefault(reader.name, reader)
+    return list_tools(config, given), choose_loops()
 
 
 def ask_consent(allowed: bool | None, who: str = "the plan") -> Consent:

@@ -2,28 +2,18 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
-from chimeralab.cli.options import JSON_OPTION, ask_consent
+from chimeralab.cli.options import JSON_OPTION, check_config
 from chimeralab.cli.terminal import out, sanitize
-from chimeralab.core.config import SETTINGS, VARIABLE, Config, find_config, list_tools
-from chimeralab.core.errors import InputError
-from chimeralab.core.parts import find_code
+from chimeralab.core.config import SETTINGS, VARIABLE, Config, find_config
 from chimeralab.core.schema import json_text
-from chimeralab.detection.locked import LOCKED
-from chimeralab.detection.loops import LOOPS, Loops
-from chimeralab.detection.tools import choose_loops, choose_rule, parse_tools, read_rules
-from chimeralab.integrations.budget import Budget
+from chimeralab.detection.loops import LOOPS
+from chimeralab.detection.tools import choose_rule
 from chimeralab.integrations.watch import KEY, SWITCH
-from chimeralab.readers.formats import READERS, reader_named
 
-# What a study's plan sets itself; a job on Ray takes none of the second.
-OF_PLAN = {"format", "columns", "price", *LOCKED.as_dict()}
-NOT_ON_RAY = {"fail_on", "price"}
 # Environment variables that change what a command or a guard does; values of some are secret.
 VARIABLES = {
     VARIABLE: "the configuration file, or off",
@@ -34,57 +24,6 @@ VARIABLES = {
     "CHIMERA_SESSIONS": "where hooks keep sessions",
 }
 SECRET = {KEY, "CHIMERA_NOTIFY"}
-
-
-def list_defaults() -> dict[str, Any]:
-    """The defaults that the configuration gives to the options of commands on logs."""
-    config = find_config()
-    check_config(config)
-    values, defaults = config.values, dict[str, Any]()
-    defaults |= {k: v for k, v in values.get("thresholds", {}).items() if k != "loops"}
-    for name in ("price", "columns"):
-        if name in values:
-            defaults[name] = ",".join(f"{key}={value}" for key, value in values[name].items())
-    if "fail_on" in values:
-        defaults["fail_on"] = values["fail_on"]
-    return defaults
-
-
-def check_config(config: Config) -> None:
-    """Refuse a configuration that some command or guard could not use."""
-    choose_rule(), choose_loops()
-    read_rules(list_tools(config))
-    try:
-        Budget(config.values.get("budget"))
-    except InputError as error:
-        raise InputError(f"{config.place}: {error}") from None
-
-
-def read_project(options: dict[str, Any]) -> tuple[dict[str, Any], Loops]:
-    """Take over what the configuration says: return rules per tool and the loop detector.
-
-    What a study's plan sets, or a job on Ray can't do, is left out of the options, unless the
-    command line says it.
-    """
-    context, config = click.get_current_context(), find_config()
-    given = parse_tools(options["ignore"], options["repeats"], options["identity"])
-    of_study = len(options["paths"]) == 1 and (Path(options["paths"][0]) / "plan.toml").is_file()
-    left_out = OF_PLAN if of_study else NOT_ON_RAY if options["engine"] == "ray" else set()
-    if options["no_vectors"] or options["which"] == "loops":
-        left_out = left_out | set(LOCKED.as_dict())
-    for parameter in context.command.params:
-        name = str(parameter.name)
-        source = context.get_parameter_source(name)
-        if name in left_out and source is ParameterSource.DEFAULT_MAP:
-            options[name] = () if parameter.multiple else getattr(LOCKED, name, None)
-    if of_study:
-        return given, LOOPS
-    consent = ask_consent(options["allow_code"], "the configuration")
-    for name in config.values.get("formats", ()):
-        consent(find_code(name.partition(":")[0], Path.cwd()))
-        reader = reader_named(name)
-        READERS.setdefault(reader.name, reader)
-    return list_tools(config, given), choose_loops()
 
 
 @click.command()

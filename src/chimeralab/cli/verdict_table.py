@@ -24,8 +24,8 @@ from chimeralab.cli.terminal import (
 )
 from chimeralab.core.numbers import percent as percent_of
 from chimeralab.core.numbers import plural, short_count, short_time
-from chimeralab.core.records import Cost, Detection, Loop
-from chimeralab.core.result_words import ResultWords, list_verdicts, name_kind
+from chimeralab.core.records import Cost, Detection, Loop, list_verdicts, name_kind
+from chimeralab.core.result_words import ResultWords
 from chimeralab.detection.cost import BY_MESSAGE, LoopTotals
 from chimeralab.detection.verdict import CAVEATS
 from chimeralab.stats.clusters import Proportion, cluster_mean, share

@@ -1,10 +1,9 @@
 """Records of observations: frozen, never edited. A missing value is None, never 0."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
-
-from chimeralab.core.result_words import describe_span, list_verdicts, name_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +301,64 @@ class Detection(Record):
         from chimeralab.core.verdict_rows import verdict_html  # noqa: PLC0415 - for notebooks
 
         return verdict_html([self])
+
+
+KIND_NAMES = {
+    "verbatim": "same text again",
+    "alternating": "two texts in turn",
+    "cycle": "a cycle of texts",
+    "template": "one template",
+    "paraphrase": "same in other words",
+    "farewell": "endless goodbye",
+    "ending": "nothing new to say",
+    "within-turn": "inside one message",
+    "silence": "empty messages",
+    "tool": "same call",
+    "failure": "same failure",
+    "no-news": "same answer",
+    "waiting": "waiting",
+    "test-fix": "same failing check",
+    "undo": "edit and undo",
+    "reread": "the same read again",
+    "handover": "handed round",
+}
+"""The kinds of loops as people read them, in terminals and on pages; JSON keeps identifiers."""
+
+
+def name_kind(kind: str, period: int = 1, stream: str = "all") -> str:
+    """The plain name of a kind of loop; one that is not in the table keeps its identifier.
+
+    >>> name_kind("cycle", 3), name_kind("verbatim", stream="reasoning"), name_kind("new")
+    ('a cycle of 3', 'same thoughts again', 'new')
+    """
+    if stream == "reasoning":
+        return "same thoughts again"
+    return f"a cycle of {period}" if kind == "cycle" and period > 1 else KIND_NAMES.get(kind, kind)
+
+
+def describe_span(began: int, ended: int | None) -> str:
+    """The messages of a loop.
+
+    >>> describe_span(5, None), describe_span(5, 10)
+    ('5–end', '5–10')
+    """
+    return f"{began}–{'end' if ended is None else ended}"
+
+
+def list_verdicts(loops: Sequence[Loop]) -> list[Loop]:
+    """The loops with a verdict, in order, without those that another one explains.
+
+    A failure that is also put into the same words is one loop: of two streams that begin within a
+    message of each other, the one that lasts longer counts, and of equals the one of calls.
+    """
+    found = list[Loop]()
+    verdicts = [loop for loop in loops if loop.level == "verdict"]
+    longest = sorted(verdicts, key=lambda each: (-(each.ended or math.inf), each.stream != "calls"))
+    for loop in longest:
+        twins = (abs(loop.began - each.began) <= 1 and loop.stream != each.stream for each in found)
+        if not any(twins):
+            found.append(loop)
+    return sorted(found, key=lambda loop: (loop.began, loop.noticed))
 
 
 # Names for the two sides of a chat.

@@ -5,7 +5,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from chimeralab.core.extras import require_extra
-from chimeralab.core.result_words import describe_span, list_verdicts, name_kind
+from chimeralab.core.records import describe_span, list_verdicts, name_kind
 from chimeralab.core.tables import Columns
 
 if TYPE_CHECKING:

@@ -38,13 +38,13 @@ from chimeralab.detection.loops import (
     LoopingTurnsStream,
     Loops,
     LoopStream,
+    check_loops,
 )
 from chimeralab.detection.runs import RunWork
 from chimeralab.detection.seam import Detector, Observation, Signal, check_encoder, read_needs
 from chimeralab.detection.streams import MessageStreams, StreamCut
 from chimeralab.detection.tools import (
     Tools,
-    check_loops,
     choose_loops,
     choose_rule,
     choose_tools,
@@ -139,8 +139,9 @@ class Guard:
         if encoder is not None:
             check_encoder(encoder)
         self._encoder = encoder
-        self._settings, self._max_wait = check_loops(loops or LOOPS), _check_wait(max_wait)
-        self._tools, self._identities = read_rules(tools)
+        self._settings = LOOPS if loops is None else check_loops(loops)
+        self._max_wait = _check_wait(max_wait)
+        self._tools, self._identities = read_rules(tools) if tools else ({}, {})
         self._thread: ThreadPoolExecutor | None = None
         # How advice names a message, by its position; a host may know a better name.
         self.place: Callable[[int], str] = "message {}".format

@@ -23,7 +23,7 @@ from chimeralab.core.verdict_rows import verdict_frame, verdict_html
 from chimeralab.detection.cause import attach_causes
 from chimeralab.detection.cost import Prices, attach_costs
 from chimeralab.detection.locked import LOCKED, LockedRule
-from chimeralab.detection.loops import LOOPS, Loops, find_loops, has_text
+from chimeralab.detection.loops import LOOPS, Loops, check_loops, find_loops, has_text
 from chimeralab.detection.measure import GuardBand, Vectors, encode_batches
 from chimeralab.detection.screen import Screen
 from chimeralab.detection.seam import (
@@ -34,7 +34,7 @@ from chimeralab.detection.seam import (
     check_encoder,
     read_needs,
 )
-from chimeralab.detection.tools import Tools, check_loops, read_rules
+from chimeralab.detection.tools import Tools, read_rules
 from chimeralab.detection.verdict import CAVEATS
 from chimeralab.detection.words import is_blank
 from chimeralab.readers.memory import DataFrame, is_frame, parse_conversation, parse_frame
@@ -97,7 +97,8 @@ class Judge:
         tools: Tools | None = None,
     ) -> None:
         self.detector, self.loops, self.prices = detector, loops, prices
-        self._rules, self.tools = read_rules(tools), dict(tools or {})
+        self._rules = ({}, {}) if tools in (None, {}) else read_rules(tools)
+        self.tools = dict(tools or {})
         if loops is not None:
             check_loops(loops)
         if not isinstance(speaker, str | None):
@@ -134,7 +135,8 @@ class Judge:
                 found: dict[str, Any] = {}
                 if self.loops:
                     found = find_loops(talk.turns, messages, self.loops, known, self._rules)
-                loops = attach_causes(found.get("loops", ()), talk.turns)
+                loops = found.get("loops", ())
+                loops = attach_causes(loops, talk.turns) if loops else ()
                 detection = Detection(
                     id=talk.id,
                     source=talk.source,

@@ -123,6 +123,15 @@ class Loops(Record, Detector):
 LOOPS = Loops()
 
 
+def check_loops(loops: Any) -> Loops:
+    """Refuse what is not the settings of the loop detector."""
+    if not isinstance(loops, Loops):
+        raise InputError(
+            f"loops is {loops!r:.60}, a {type(loops).__name__}; expected chimeralab.Loops(…)"
+        )
+    return loops
+
+
 class DetectorPair(NamedTuple):
     """The collapse detector and the loop detector to run; None for one that is not wanted."""
 

@@ -6,10 +6,10 @@ A call or a command says it, or the project's configuration.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from chimeralab.core.config import Config, find_config, list_tools
+from chimeralab.core.config import find_config, list_tools
 from chimeralab.core.errors import InputError
 from chimeralab.detection.locked import LOCKED, LockedRule
-from chimeralab.detection.loops import IDENTICAL_CALLS, LOOPS, Loops
+from chimeralab.detection.loops import IDENTICAL_CALLS, LOOPS, Loops, check_loops
 
 Tools = Mapping[str, Literal["ignore"] | Mapping[str, int | Sequence[str]]]
 
@@ -92,21 +92,6 @@ def choose_rule() -> LockedRule:
     config = find_config()
     table = {k: v for k, v in config.values.get("thresholds", {}).items() if k != "loops"}
     return _read(LockedRule, table, f"{config.place}: thresholds") if table else LOCKED
-
-
-def check_loops(loops: Any) -> Loops:
-    """Refuse what is not the settings of the loop detector."""
-    if not isinstance(loops, Loops):
-        raise InputError(
-            f"loops is {loops!r:.60}, a {type(loops).__name__}; expected chimeralab.Loops(…)"
-        )
-    return loops
-
-
-def check_config(config: Config) -> None:
-    """Refuse a configuration whose thresholds or budget can't be used."""
-    choose_rule(), choose_loops()
-    read_rules(list_tools(config))
 
 
 def _read(cls: Any, table: Any, place: str) -> Any:

@@ -14,8 +14,9 @@ from chimeralab.core.records import (
     Evidence,
     Loop,
     TurnTrace,
+    list_verdicts,
+    name_kind,
 )
-from chimeralab.core.result_words import list_verdicts, name_kind
 
 COSTS = ("cost", "loop_cost", "after_notice")
 MAX_FINDINGS = 3  # the first turns are enough to show a long collapse

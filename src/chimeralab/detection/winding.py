@@ -60,6 +60,9 @@ class WindingSettings:
     ordinary: float = 0.4  # mean courtesy from which a stretch is an ordinary goodbye
 
 
+DEFAULTS = WindingSettings()
+
+
 class WindingSum:
     """A CUSUM of evidence minus drift; it is on from a threshold until it falls to half of that.
 
@@ -99,7 +102,7 @@ class WindingDown:
     def __init__(
         self, settings: WindingSettings | None = None, weights: Weights | None = None
     ) -> None:
-        self.settings = s = settings or WindingSettings()
+        self.settings = s = settings or DEFAULTS
         self.number = 0
         self.verdict = WindingSum(s, s.on, s.goodbye)
         self.notice = WindingSum(s, s.notice)

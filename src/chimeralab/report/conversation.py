@@ -16,8 +16,8 @@ from typing import Any
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import atomic_folder
 from chimeralab.core.numbers import cutoff
-from chimeralab.core.records import Detection, Episode, Loop, Trajectory
-from chimeralab.core.result_words import FACT, ResultWords, list_verdicts
+from chimeralab.core.records import Detection, Episode, Loop, Trajectory, list_verdicts
+from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import LOOPS, DetectorPair, Loops
 from chimeralab.detection.seam import Detector

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from chimeralab.core.numbers import percent, short_count
-from chimeralab.core.records import Detection
-from chimeralab.core.result_words import list_verdicts, name_kind
+from chimeralab.core.records import Detection, list_verdicts, name_kind
 from chimeralab.detection.verdict import findings
 
 COLUMNS = {

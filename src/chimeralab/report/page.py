@@ -22,7 +22,7 @@ from chimeralab.core.numbers import (
     short_count,
     short_time,
 )
-from chimeralab.core.result_words import name_kind
+from chimeralab.core.records import name_kind
 from chimeralab.core.text import neutralize
 from chimeralab.detection.cause import CAUSES
 from chimeralab.version import __version__

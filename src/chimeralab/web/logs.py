@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from chimeralab.core.result_words import FACT, name_kind
+from chimeralab.core.records import name_kind
+from chimeralab.core.result_words import FACT
 from chimeralab.core.tables import Columns, open_table
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.loops import LOOPS, DetectorPair

@@ -57,7 +57,11 @@ class TalkGuards:
         plan = study.plan
         # Showing a page must not run third-party code.
         third_party = isinstance(plan.acting.settings, StandIn)
-        self._start = (lambda: Guard(vectors=False)) if third_party else guard_factory(plan, True)
+        self._start = (
+            (lambda: Guard(vectors=False, project=False))
+            if third_party
+            else guard_factory(plan, True)
+        )
 
     def mark(self, archive: Archive, cell: TalkCell) -> TalkCell:
         """Judge the new turns of a conversation, and mark its cell."""

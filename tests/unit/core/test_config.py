@@ -261,7 +261,7 @@ def test_a_format_of_the_project_runs_only_with_consent(
     (folder / "talk.jsonl").write_text(
         json.dumps({"own_lines": ["Once more."] * 6}) + "\n", encoding="utf-8"
     )
-    monkeypatch.setattr("chimeralab.cli.project.READERS", known := dict[str, Any]())
+    monkeypatch.setattr("chimeralab.cli.options.READERS", known := dict[str, Any]())
     refused = chimera("detect", "talk.jsonl", "--no-vectors")
     assert refused.code == 2
     assert "the configuration runs the code of" in refused.err

@@ -7,8 +7,16 @@ import pytest
 
 from chimeralab import detect
 from chimeralab.core.errors import InputError
-from chimeralab.core.records import Call, Cost, Loop, Tokens, Trajectory, Turn
-from chimeralab.core.result_words import KIND_NAMES, list_verdicts
+from chimeralab.core.records import (
+    KIND_NAMES,
+    Call,
+    Cost,
+    Loop,
+    Tokens,
+    Trajectory,
+    Turn,
+    list_verdicts,
+)
 from chimeralab.detection.advice import ADVICE
 from chimeralab.detection.cause import CAUSES, find_cause
 from chimeralab.detection.classes import PATIENCE

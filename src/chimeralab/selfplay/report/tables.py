@@ -6,8 +6,8 @@ from math import isclose
 from typing import TYPE_CHECKING, Any
 
 from chimeralab.core.numbers import between, number, p_value, percent
-from chimeralab.core.records import Detection
-from chimeralab.core.result_words import ResultWords, name_kind
+from chimeralab.core.records import Detection, name_kind
+from chimeralab.core.result_words import ResultWords
 from chimeralab.report.page import render_sentence, render_text
 from chimeralab.report.table import (
     SIGNIFICANT,
