@@ -23,7 +23,7 @@ from chimeralab.core.parts import CodeFile, Consent, SentKey, find_code
 from chimeralab.core.records import Trajectory
 from chimeralab.detection.cost import parse_prices
 from chimeralab.detection.locked import LOCKED, READINGS, LockedRule
-from chimeralab.detection.loops import LOOPS, DetectorPair, Loops
+from chimeralab.detection.loops import BOTH, LOOPS, DetectorPair, Loops
 from chimeralab.detection.tools import choose_loops, choose_rule, parse_tools, read_rules
 from chimeralab.integrations.budget import Budget
 from chimeralab.readers.formats import READERS, reader_named
@@ -320,6 +320,8 @@ def choose_judges(
     which = options["which"]
     loops = None if which == "locked" else loop_detector
     if which != "loops" and not options["no_vectors"]:
+        if detector is LOCKED and loops is LOOPS:
+            return BOTH
         return DetectorPair(detector, loops)
     useless = [*detector.changed, *(["trace"] if options.get("trace") else [])]
     useless += [] if loops else ["detector locked"]

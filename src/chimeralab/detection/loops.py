@@ -139,6 +139,9 @@ class DetectorPair(NamedTuple):
     loops: Loops | None = LOOPS
 
 
+BOTH = DetectorPair()
+
+
 def resolve_loops(detector: Detector | None) -> Loops:
     """The loop detector to run alongside a collapse detector, or that one if it detects loops.
 
