@@ -416,8 +416,8 @@ def format_cost(cost: Cost | None, *, whole: bool = True) -> str:
     if cost is None:
         return ""
     parts = ["~" * cost.estimated + short_count(cost.tokens)]
-    parts += [f"{cost.money:,.2f}"] if cost.money is not None else []
-    if cost.seconds is not None and (whole or cost.money is None):
+    parts += [f"{cost.money:,.2f}"] if cost.money else []
+    if cost.seconds is not None and (whole or not cost.money):
         parts.append(short_time(cost.seconds))
     return " ".join(parts)
 

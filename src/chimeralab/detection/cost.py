@@ -6,7 +6,7 @@ wrote without usage is estimated and says so, and what it read is part of the us
 """
 
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
@@ -175,7 +175,7 @@ def _count_all(talk: Trajectory) -> list[Tokens]:
     """The tokens of each message."""
     turns = talk.turns
     known = [each.tokens is not None and _size(each.tokens) is not None for each in turns]
-    if not any(known) and talk.tokens is not None and (whole := _size(talk.tokens)) is not None:
+    if not any(known) and talk.tokens is not None and (whole := _size(talk.tokens)):
         sizes = [count_tokens(replace(turn, tokens=None)).total or 0 for turn in turns]
         parts = _divide(whole, sizes)
         return [Tokens(total=part, estimated=True) for part in parts]
@@ -289,41 +289,60 @@ class LoopTotals:
         total = plural(self.conversations, "conversation")
         verb = "loops" if 1 in (self.looping, self.conversations) else "loop"
         parts = [f"{self.looping:,} of {total} {verb}"]
-        if self.looping and (shares := list(self._shares())):
-            parts.append(f"{' and '.join(shares)} tokens were spent inside a loop")
+        if self.looping and (spent := describe_shares(self.tokens)):
+            parts.append(spent)
         if self.looping:
             half = sorted(self.onsets)[(self.looping - 1) // 2]
             began = "it began" if self.looping == 1 else "half began"
             parts.append(f"{began} {'at' if self.looping == 1 else 'by'} message {half}")
         return "; ".join(parts) + "."
 
-    def _shares(self) -> Iterator[str]:
-        """The share of tokens inside a loop; measured and estimated ones are never added up."""
-        known = {kind: sums for kind, sums in self.tokens.items() if sums[2]}
-        for estimated, (inside, _, every) in known.items():
-            share = 100 * inside / every
-            shown = "~" * estimated + f"{share:.{int(0 < share < 1)}f} %"
-            among = ("measured", "estimated")[estimated]
-            yield f"{shown} of all" + (f" {among}" if len(known) > 1 else "")
-
     def costs(self) -> str:
         """What the loops cost, and what came after the first notices; nothing if none loops."""
         if not self.looping:
             return ""
         known = {kind: sums for kind, sums in self.tokens.items() if sums[2]}
-        spent = [f"{'~' * kind}{short_count(sums[0])}" for kind, sums in known.items()]
-        later = [f"{'~' * kind}{short_count(sums[1])}" for kind, sums in known.items()]
-        parts = [f"{' + '.join(spent)} tokens"] if spent else []
+        parts = [f"{join_tokens(self.tokens, 0)} tokens"] if known else []
         parts += [short_time(self.seconds[0])] if self.seconds[0] is not None else []
-        parts += [f"{self.money[0]:,.2f} in money"] if self.money[0] is not None else []
+        parts += [f"{self.money[0]:,.2f} in money"] if self.money[0] else []
         if not parts:
             return ""
-        saved = f"; {' + '.join(later)} tokens came after the first notice" if later else ""
+        later = join_tokens(self.tokens, 1)
+        saved = f"; {later} tokens came after the first notice" if known else ""
         return f"Inside loops: {', '.join(parts)}{saved}."
 
     def cells(self) -> list[str]:
         """The tokens inside loops, and their share, for a table."""
         known = {kind: sums for kind, sums in self.tokens.items() if sums[2]}
-        shown = [f"{'~' * kind}{short_count(sums[0])}" for kind, sums in known.items()]
         shares = [f"{'~' * kind}{100 * sums[0] / sums[2]:.0f} %" for kind, sums in known.items()]
-        return [" + ".join(shown) or NONE, ", ".join(shares) or NONE]
+        return [join_tokens(self.tokens, 0) or NONE, ", ".join(shares) or NONE]
+
+
+TokenSums = Mapping[bool, Sequence[float]]
+"""By whether they are estimated, sums of tokens; the last is that of all. They are never added."""
+
+
+def join_tokens(sums: TokenSums, place: int) -> str:
+    """The measured tokens at a place, and the estimated ones.
+
+    >>> join_tokens({False: [8_000, 0, 90_000], True: [700, 0, 5_000]}, 0)
+    '8.0k + ~700'
+    """
+    known = {estimated: each for estimated, each in sums.items() if each[-1]}
+    return " + ".join("~" * kind + short_count(each[place]) for kind, each in known.items())
+
+
+def describe_shares(sums: TokenSums) -> str:
+    """The share of tokens inside a loop, which come first.
+
+    >>> describe_shares({False: [8_000, 90_000], True: [2, 5_000]})
+    '9 % of all measured and ~0.04 % of all estimated tokens were spent inside a loop'
+    """
+    known = {estimated: each for estimated, each in sums.items() if each[-1]}
+    shown = []
+    for estimated, each in known.items():
+        share = 100 * each[0] / each[-1]
+        digits = 0 if share >= 1 or not share else 1 if share >= 0.1 else 2
+        among = f" {'estimated' if estimated else 'measured'}" if len(known) > 1 else ""
+        shown.append(f"{'~' * estimated}{share:.{digits}f} % of all{among}")
+    return f"{' and '.join(shown)} tokens were spent inside a loop" if shown else ""

@@ -51,6 +51,15 @@ class ConversationRow(NamedTuple):
     key: int | None = None
 
     @property
+    def file(self) -> str:
+        """The end of the source: its file with its folder, and the line.
+
+        >>> ConversationRow("", "", "/home/me/logs/a/talks.jsonl:7", 2).file
+        'a/talks.jsonl:7'
+        """
+        return "/".join((self.source or "").replace("\\", "/").split("/")[-2:])
+
+    @property
     def loop(self) -> str:
         return "…" if self.kind is None else NO_LOOP.get(self.kind) or name_kind(self.kind)
 

@@ -117,7 +117,8 @@ def list_messages(
     numbers = {position: turn for turn, position in enumerate(detection.positions, start=1)}
     traces = {trace.position: trace for trace in detection.trace or ()}
     evidence = {each.turn: each for each in detection.evidence}
-    marks, answers = loop_marks(turns, detection.loops, loops), _answers(turns)
+    verdicts = [loop for loop in detection.loops if loop.level == "verdict"]  # else, notices
+    marks, answers = loop_marks(turns, verdicts or detection.loops, loops), _answers(turns)
     items: list[ShownMessage | range] = []
     for before, position in pairwise((0, *shown, len(turns) + 1)):
         if position > before + 1:

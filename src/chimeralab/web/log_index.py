@@ -56,6 +56,7 @@ SCHEMA = """
         estimated INTEGER,
         inside INTEGER,
         cost INTEGER,
+        guessed INTEGER,
         money REAL
     );
     CREATE INDEX conversations_by_id ON conversations (id);
@@ -173,9 +174,11 @@ class LogIndex:
         sums = f"""
             SELECT count(*) AS conversations, total(looping) AS looping,
                 total(messages) AS messages, total(inside) AS inside,
-                total(cost) AS cost, total(tokens) AS tokens,
-                max(estimated) AS estimated, total(money) AS money, count(money) AS priced,
-                total(looping AND until IS NULL) AS to_the_end
+                total(tokens) FILTER (WHERE NOT guessed) AS lost,
+                total(cost) FILTER (WHERE NOT guessed) AS spent,
+                total(tokens) FILTER (WHERE guessed) AS lost_guessed,
+                total(cost) FILTER (WHERE guessed) AS spent_guessed,
+                total(money) AS money, total(looping AND until IS NULL) AS to_the_end
             FROM (SELECT *, kind IS NOT NULL AND kind NOT IN ({_NO_LOOP}) AS looping
                   FROM conversations {where})
         """  # noqa: S608 - fixed column names
@@ -187,7 +190,11 @@ class LogIndex:
         half = int(found["looping"] - 1) // 2
         median = f"SELECT since FROM conversations {where} ORDER BY since LIMIT 1 OFFSET ?"  # noqa: S608
         row = self._db.execute(median, (*values, max(0, half))).fetchone()
-        return {**found, "median": row and row[0]}
+        tokens = {
+            False: (found["lost"], found["spent"]),
+            True: (found["lost_guessed"], found["spent_guessed"]),
+        }
+        return {**found, "tokens": tokens, "median": row and row[0]}
 
     def rank(self, name: str, query: Query) -> list[tuple[str, int, int]]:
         """The values of a field with the number of their loops and of all, most loops first."""
@@ -238,6 +245,7 @@ class LogIndex:
             "evidence": row.evidence and replace_surrogates(row.evidence),
             "inside": detection.looping_messages,
             "cost": whole and whole.tokens,
+            "guessed": whole and whole.estimated,
             "money": inside and inside.money,
         }
         fields = ", ".join(f"{name} = :{name}" for name in values)
@@ -276,10 +284,10 @@ def pages_of(total: int) -> int:
 def _order(query: Query) -> str:
     column, way = ORDERS.get(query.sort, "n"), "DESC" if query.descending else "ASC"
     if query.sort == "cost":  # the conversations of a run, with its sub-agents, stand together
-        whole = (
-            f"{'max' if query.descending else 'min'}(coalesce(tokens, 0)) OVER (PARTITION BY run)"
-        )
-        return f"ORDER BY {whole} {way}, run, {column} {way}, n"
+        of_run = f"{'max' if query.descending else 'min'}(%s) OVER (PARTITION BY run) {way}"
+        keys = f"coalesce(kind NOT IN ({_NO_LOOP}), 0)", "coalesce(tokens, 0)"
+        whole = ", ".join(of_run % key for key in keys)  # what loops comes before what costs
+        return f"ORDER BY {whole}, run, {column} {way}, n"
     return f"ORDER BY {column} IS NULL, {column} {way}, n"
 
 
@@ -302,7 +310,7 @@ class LogScanner:
         prices: Prices | None = None,
     ) -> None:
         self.paths = tuple(paths)
-        self._prices = prices
+        self.prices = prices
         self.feed = Feed()
         self.notes: list[str] = []
         self.state = "reading"
@@ -376,7 +384,7 @@ class LogScanner:
 
     def read_all(self) -> None:
         """Read every conversation and detect loops, which needs words only."""
-        words = Judge(None, LOOPS, prices=self._prices)
+        words = Judge(None, LOOPS, prices=self.prices)
         for path in self.paths:
             try:
                 for trajectory, detection in words.judge(self._read(path)):

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from chimeralab.core.records import name_kind
 from chimeralab.core.result_words import FACT
 from chimeralab.core.tables import Columns, open_table
+from chimeralab.detection.cost import describe_shares, join_tokens
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.loops import LOOPS, DetectorPair
 from chimeralab.detection.verdict import as_json
@@ -110,6 +111,7 @@ def table(request: Request) -> Response:
     now = min(max(query.page, 1), pages)
     fields = scanner.fields()
     name = params.get("by", "") if params.get("by") in fields else ""
+    sums = scanner.index.summary(query)
     return page(
         request,
         "logs.html",
@@ -122,7 +124,10 @@ def table(request: Request) -> Response:
         rows=[row._replace(href=address(params, row.href, page=None)) for row in rows],
         may_grow=scanner.state == "reading" and (total < PAGE or params.keys() - {"token"}),
         chips=chips(params, query, scanner.index.kinds()),
-        sums=scanner.index.summary(query),
+        sums=sums,
+        shares=describe_shares(sums["tokens"]),
+        lost=join_tokens(sums["tokens"], 0),
+        spent=join_tokens(sums["tokens"], -1),
         groups=[
             (group, looping, count, address(params, page=None, **{f"field.{name}": group}))
             for group, looping, count in (scanner.index.rank(name, query) if name else ())

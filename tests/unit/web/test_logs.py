@@ -65,8 +65,41 @@ def test_headline_and_figures_add_up_the_conversations(scanner: LogScanner) -> N
     assert (sums["conversations"], sums["looping"], sums["to_the_end"]) == (121, 40, 40)
     assert sums["inside"] == 40 * 6
     assert sums["median"] == 1
-    assert 0 < sums["tokens"] < sums["cost"]
+    assert sums["tokens"][False] == (0, 0)  # nothing is measured in these logs
+    lost, spent = sums["tokens"][True]
+    assert 0 < lost < spent
     assert scanner.index.rank("model", Query()) == [("m0", 20, 60), ("m1", 20, 60)]
+
+
+def test_measured_and_estimated_tokens_are_never_added_up(tmp_path: Path) -> None:
+    loop = ["Once more, from the top, please."] * 6
+    measured = [{"text": text, "tokens": {"input": 90, "output": 10}} for text in loop]
+    zero = [{"text": text, "tokens": {"input": 0, "output": 0}} for text in loop]
+    said = {
+        "fine": [" ".join(f"thing-{n}" for n in range(99))],
+        "a": loop,
+        "b": measured,
+        "c": zero,
+    }
+    lines = [
+        json.dumps({"schema": SCHEMA, "id": name, "turns": turns}) for name, turns in said.items()
+    ]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    site = Site([str(tmp_path)])
+    scanner = site.scanner
+    assert scanner is not None
+    scanner.read_all()
+    sums = scanner.index.summary(Query())
+    assert sums["tokens"][False] == (600, 600)
+    assert sums["tokens"][True][0] == 6 * 8  # characters / 4, rounded up
+    # What loops comes first, also if it cost nothing.
+    assert [row.id for row in scanner.index.find(Query())[0]] == ["b", "a", "c", "fine"]
+    client = TestClient(application(site), base_url=OWN)
+    shown = client.get("/logs").text
+    assert "100 % of all measured and ~" in shown
+    assert "600 + ~48" in shown
+    assert "no price" in shown
+    site.close()
 
 
 def test_conversations_of_a_run_stand_together(tmp_path: Path) -> None:
