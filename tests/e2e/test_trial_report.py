@@ -26,6 +26,7 @@ from chimeralab.trial.kind import analyse_trial
 from chimeralab.trial.measures import HitRate, find_measure, narrative_coherence
 from chimeralab.trial.report.blocks import doses_of
 from chimeralab.trial.report.page import (
+    headline,
     judge,
     make_trial_report,
     remarks,
@@ -262,6 +263,23 @@ def test_verdict_names_the_weakness_and_its_evidence(analysis: TrialAnalysis) ->
     better = with_primary(analysis, 0.2, Interval(0.1, 0.3), 0.01)
     assert judge(better.subjects[0])[0] == "phantom: no weakness found; better under conformity."
     assert "over the 1 effect declared before the run" in remarks(weak)
+
+
+def test_headline_puts_weak_subjects_first_and_groups_equal_verdicts(
+    analysis: TrialAnalysis,
+) -> None:
+    weak = with_primary(analysis, -0.48, Interval(-0.67, -0.25), 0.002).subjects[0]
+    steady = with_primary(analysis, 0.04, Interval(-0.04, 0.11), 0.231).subjects[0]
+    subjects = [replace(steady, subject="b"), replace(weak, subject="a"), steady]
+    assert headline(subjects) == "a: weak under conformity; b and phantom: no weakness found"
+
+
+def test_page_opens_with_a_bar_per_arm_and_a_card_per_declared_outcome(report: Report) -> None:
+    head = report.html[report.html.index("<h1>") : report.html.index("<h2")]
+    for words in ("phantom: sham", "phantom: conformity", "mumbler", "not informative"):
+        assert words in head
+    assert "mumbler: sham" not in head  # no effect of a subject that can't be judged
+    assert head.count('<div class="card"') + head.count('<div class="card hot"') == 3
 
 
 def test_session_shows_what_was_added_and_removed(study: Study) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from chimeralab.core.numbers import (
     between,
@@ -50,6 +50,19 @@ def strong(text: str, *, before: str = "", after: str = "") -> Markup:
     return Markup("{}<strong>{}</strong>{}").format(
         neutralize(before), neutralize(text), neutralize(after)
     )
+
+
+def mark_code(text: str) -> Markup:
+    """Set what stands between backticks as code, as terminals show it.
+
+    >>> mark_code("<b> `chimera lock`")
+    Markup('&lt;b&gt; <code>chimera lock</code>')
+    """
+    parts = neutralize(text).split("`")
+    if len(parts) % 2 == 0:  # a backtick without its partner
+        return escape("`".join(parts))
+    code = Markup("<code>{}</code>")
+    return Markup("").join(code.format(part) if n % 2 else part for n, part in enumerate(parts))
 
 
 # Anything with a macro in `blocks.html`.
@@ -144,7 +157,7 @@ def environment(*folders: Path) -> Environment:
         name = block.macro if isinstance(block, TextBlock) else type(block).__name__
         return getattr(macros, name)(block)
 
-    made.filters["thousands"] = "{:,}".format
+    made.filters |= {"thousands": "{:,}".format, "code": mark_code}
     made.globals |= {
         "show": show,
         "plural": plural,

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, starmap
+from math import isclose
+from typing import Any
 
 from chimeralab import weights
 from chimeralab.analysis import Analysis, Runs
-from chimeralab.core.numbers import between, plural
+from chimeralab.core.numbers import between, p_phrase, percent, plural
 from chimeralab.core.records import Detection, Trajectory
-from chimeralab.core.result_words import ResultWords
+from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.detection.loops import LOOPS, Loops, resolve_loops
 from chimeralab.detection.seam import Detector, summarise_detector
 from chimeralab.embedding.encoder import default_encoder
+from chimeralab.rating.gate import check_wording
 from chimeralab.rating.plan import load_study_rubric
 from chimeralab.rating.rubric import Rubric
 from chimeralab.rating.study_audit import Reliability, scope_of
@@ -56,6 +59,7 @@ from chimeralab.selfplay.report.material import (
     primary_comparisons,
 )
 from chimeralab.selfplay.runs import NO_TURN, NOT_JUDGED, TOO_SHORT, UNFINISHED
+from chimeralab.stats.effects import Effect
 from chimeralab.study import Study
 from chimeralab.study.estimates import Estimates
 
@@ -66,6 +70,8 @@ EACH = 2
 # How many turns are expanded at the beginning, and on both sides of the first collapse.
 OPEN_HEAD, OPEN_AROUND = 2, 2
 MAX_CARDS = 5
+MAX_NAMED = 2  # comparisons in the headline
+FEW_PROMPTS = 10  # a study of fewer prompts is a pilot
 
 
 def report_selfplay(
@@ -107,9 +113,11 @@ def make_report(material: Material) -> Report:
             lock=material.lock,
             verification=material.verification,
             glance=(summary := glance(material)),
+            headline=headline(material),
             verdicts=[
-                *(paragraph(sentence, "finding") for sentence in summary[1:]),
-                *([_cards(material, results[0])] if results else ()),
+                *(head_blocks(material, results[0]) if results else ()),
+                # With results, the figure and the cards say the second sentence.
+                *(paragraph(sentence, "finding") for sentence in summary[2 if results else 1 :]),
             ],
             first=first,
             remarks=[scope.sentence, gate_limits, few_prompts(analysis) if analysis else ""],
@@ -127,27 +135,94 @@ def make_report(material: Material) -> Report:
     )
 
 
-def _cards(material: Material, analysis: Analysis) -> TextBlock:
-    """A card for each declared question, and one on how far to trust the answers."""
+def head_blocks(material: Material, analysis: Analysis) -> Iterator[Block]:
+    """The result in a figure, a card for each declared question, and one on how far to trust it."""
+    conditions, prompts = analysis.conditions, len(material.study.plan.prompts)
+    top = max(each.mean for each in conditions.values())
+    rows = [
+        {
+            "name": name,
+            "value": each.mean,
+            "hot": 0 < each.mean >= top / 2,
+            "low": each.share_ci and each.share_ci.low,
+            "high": each.share_ci and each.share_ci.high,
+            "shown": _round_share(each.mean),
+            "between": each.share_ci and between(each.share_ci, 0, 100),
+        }
+        for name, each in conditions.items()
+    ]
+    title = say("bars_title", words=material.words, prompts=prompts)
+    yield TextBlock("result_bars", title, lines=rows)
     asked = analysis.primary or primary_comparisons(analysis, material.outcomes)
     cards = [
-        {
-            "about": measure_name(each.measure, material.words),
-            "a": each.a,
-            "b": each.b,
-            "number": format_change(each.estimate, UNITS[each.measure]),
-            "bounds": between(
-                clip_interval(each.interval, UNITS[each.measure], each.weights),
-                UNITS[each.measure].digits,
-                UNITS[each.measure].scale,
-                sign=True,
-            ),
-            "p": each.p_holm,
-            "found": is_found(each),
-        }
-        for each in asked[:MAX_CARDS]
+        _card(each, number, material) for number, each in enumerate(asked[:MAX_CARDS], start=1)
     ]
-    return TextBlock("result_cards", lines=cards, text=scope_of(material.reliability).sentence)
+    found = material.reliability
+    trust = {
+        "about": "How far to trust it",
+        "number": "detector and people" if found else "detector only",
+        "note": found.verdict if found else "no person has rated these conversations",
+        "verdict": "a pilot: " + plural(prompts, "prompt") if prompts < FEW_PROMPTS else "",
+        "hot": False,
+    }
+    yield TextBlock("result_cards", lines=[*cards, trust])
+
+
+def _card(each: Effect, number: int, material: Material) -> dict[str, Any]:
+    """The answer to a declared question, or to one of all comparisons."""
+    unit = UNITS[each.measure]
+    bounds = between(
+        clip_interval(each.interval, unit, each.weights), unit.digits, unit.scale, sign=True
+    )
+    tested = each.p_holm is not None
+    return {
+        "about": f"{f'Declared question {number}: ' if each.role == 'primary' else ''}"
+        f"{each.a} against {each.b}",
+        "number": format_change(each.estimate, unit),
+        "note": measure_name(each.measure, material.words)
+        + (f"; {bounds}; {p_phrase(each.p_holm)}" if tested else ""),
+        "verdict": ("Difference found" if is_found(each) else "No difference found")
+        if tested
+        else f"Not tested: {each.reason or 'no interval'}",
+        "hot": is_found(each),
+    }
+
+
+def _round_share(share: float) -> str:
+    """A share as it is read at a glance.
+
+    >>> _round_share(0.833), _round_share(0.004)
+    ('83\\xa0%', '0.4\\xa0%')
+    """
+    return percent(share, 1 if 0 < share < 0.01 else 0)
+
+
+def headline(material: Material) -> str:
+    """What the study found, for readers who know nothing of it; empty for the usual sentence."""
+    if not material.results or not any(
+        each.incidence for each in material.results[0].conditions.values()
+    ):
+        return ""
+    analysis = material.results[0]
+    order, conditions = analysis.rank_stability.order, analysis.conditions
+    most, least = (
+        [each for each in order if isclose(conditions[each].mean, conditions[name].mean)]
+        for name in (order[0], order[-1])
+    )
+    asked = analysis.primary or primary_comparisons(analysis, material.outcomes)
+    tested = [each for each in asked if each.p_holm is not None][:MAX_NAMED]
+    said = say(
+        "headline",
+        by=material.words is not FACT,
+        order=order,
+        most=most,
+        least=least,
+        share=lambda name: _round_share(conditions[name].mean),
+        differ=[each for each in tested if is_found(each)],
+        alike=[each for each in tested if not is_found(each)],
+    )
+    check_wording(said, scope_of(material.reliability))
+    return said
 
 
 def facts(material: Material) -> Iterator[Fact]:

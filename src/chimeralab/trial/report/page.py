@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from chimeralab.core.errors import InputError
-from chimeralab.core.numbers import NO_BREAK, between, p_phrase, plural
+from chimeralab.core.numbers import NO_BREAK, between, number, p_phrase, plural
 from chimeralab.core.parts import validate
 from chimeralab.embedding.encoder import PAPERS
 from chimeralab.report.charts.flow import OUTCOMES, Stage, describe_attempts, format_counts
@@ -31,7 +31,6 @@ from chimeralab.report.page import (
     render_methods,
     render_sentence,
     render_text,
-    strong,
 )
 from chimeralab.report.table import clip_interval, format_change, format_difference
 from chimeralab.stats.effects import Effect, key_of, short
@@ -57,6 +56,8 @@ MAX_REASONS = 5
 # Effects of a subject that the verdict at the top names.
 MAX_EFFECTS = 3
 MAX_TRIALS = 16
+MAX_CARDS, MAX_BARS = 6, 8
+NOT_FOUND = "No difference found"
 _block = partial(render_block, "trial_blocks.html")
 _sentence = partial(render_sentence, "trial_sentences.txt")
 VERDICTS = {1: "right", 0: "wrong", None: "can't be read"}
@@ -111,11 +112,8 @@ def make_trial_report(study: Study, verification: Verification, analysis: TrialA
             lock=read_lock(study),
             verification=verification,
             glance=tuple(map(" ".join, verdicts)),
-            headline="; ".join(verdict.rstrip(".") for verdict, _ in verdicts),
-            verdicts=[
-                paragraph(strong(verdict, after=f" {evidence}"), "finding")
-                for verdict, evidence in verdicts
-            ],
+            headline=headline(analysis.subjects),
+            verdicts=list(head_blocks(analysis)),
             remarks=[remarks(analysis)],
             first=[Section("summary", "What each arm does", [summary])],
             facts=list(_facts(study, plan)),
@@ -148,6 +146,90 @@ _INJECTIONS = """
 
 def judge(subject: SubjectResult) -> tuple[str, str]:
     """The verdict on a subject by its primary effects, and the evidence for it, as sentences."""
+    verdict, evidence = _judge(subject)
+    return f"{subject.subject}: {verdict}", evidence
+
+
+def headline(subjects: Sequence[SubjectResult]) -> str:
+    """The verdicts, each with all of its subjects; what is weak comes first."""
+    groups: dict[str, list[str]] = {}
+    weak = [s for s in subjects if any(map(_is_weakness, primary_effects(s)))]
+    for subject in [*weak, *(each for each in subjects if each not in weak)]:
+        groups.setdefault(_judge(subject)[0].rstrip("."), []).append(subject.subject)
+    return _sentence("headline", groups=groups)
+
+
+def _is_weakness(effect: Effect) -> bool:
+    return is_found(effect) and is_worse(effect)
+
+
+def head_blocks(analysis: TrialAnalysis) -> Iterator[TextBlock]:
+    """The declared measure of each subject in a figure, and a card for each declared question."""
+    asked = [(each, effect) for each in analysis.subjects for effect in primary_effects(each)]
+    asked.sort(key=lambda pair: (not _is_weakness(pair[1]), not is_found(pair[1])))
+    measure = next((effect.measure for _, effect in asked), "")
+    rows = {
+        (each.subject, group): row
+        for each in analysis.subjects
+        if each.informative
+        for effect in primary_effects(each)
+        if effect.measure == measure
+        for group in reversed(effect.weights)
+        if (row := _bar(each, effect, group))
+    }
+    if rows:
+        title = _sentence("bars_title", measure=plain_name(measure))
+        yield TextBlock("result_bars", title, lines=list(rows.values())[:MAX_BARS])
+    cards = [_card(each, effect) for each, effect in asked if each.informative][:MAX_CARDS]
+    for each in analysis.subjects:
+        if not each.informative:
+            reason = each.short_reasons[0]
+            cards.append(_make_card(each.subject, "not informative", f"failed check of {reason}"))
+    yield TextBlock("result_cards", lines=cards)
+
+
+def _bar(subject: SubjectResult, effect: Effect, group: str) -> dict[str, Any] | None:
+    """A measure of an arm; None if it is not known or not between 0 and 1."""
+    arm = next((arm for arm in subject.arms if short(arm.arm) == short(group)), None)
+    found = arm.measures.get(effect.measure) if arm else None
+    if not found or found.value is None or not 0 <= found.value <= 1:
+        return None
+    unit, ends = unit_of(effect.measure), found.interval
+    return {
+        "name": f"{subject.subject}: {short(group)}",
+        "value": found.value,
+        "hot": _is_weakness(effect) and effect.weights[group] > 0,
+        "low": ends and max(0.0, ends.low),
+        "high": ends and min(1.0, ends.high),
+        "shown": number(found.value, unit.digits, unit.scale) + unit.value,
+        "between": ends and between(ends, unit.digits, unit.scale),
+    }
+
+
+def _card(subject: SubjectResult, effect: Effect) -> dict[str, Any]:
+    told = _describe(effect)
+    asked = f"{subject.subject}, under {told['under']}"
+    if effect.p_holm is None:
+        return _make_card(asked, told["measure"], f"not tested: {effect.reason}")
+    unit = unit_of(effect.measure)
+    ends = clip_interval(effect.interval, unit, effect.weights)
+    bounds = f"; {between(ends, unit.digits, unit.scale, sign=True)}" if ends else ""
+    note = f"{told['measure']}{bounds}; {told['p']}"
+    verdict = ("Worse" if is_worse(effect) else "Better") if is_found(effect) else NOT_FOUND
+    if not is_found(effect) and told["worst"]:
+        verdict += f"; a {'rise' if told['harm'] else 'fall'} of {told['worst']} is not ruled out"
+    shown = format_change(effect.estimate, unit)
+    return _make_card(asked, shown, note, verdict, hot=_is_weakness(effect))
+
+
+def _make_card(
+    about: str, shown: str, note: str, verdict: str = "", *, hot: bool = False
+) -> dict[str, Any]:
+    return {"about": about, "number": shown, "note": note, "verdict": verdict, "hot": hot}
+
+
+def _judge(subject: SubjectResult) -> tuple[str, str]:
+    """The verdict on a subject without its name, and the evidence."""
     primary = primary_effects(subject)
     tested = [effect for effect in primary if effect.p_holm is not None]
     found = sorted(filter(is_found, tested), key=lambda effect: effect.p_holm or 0.0)

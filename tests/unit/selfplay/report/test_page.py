@@ -71,7 +71,8 @@ def test_page_names_the_lock(report: Report, material: Material) -> None:
 
 def test_every_figure_has_a_text_alternative_and_a_file(report: Report) -> None:
     labels = re.findall(r'role="img" aria-label="([^"]+)"', report.html)
-    assert len(labels) == report.html.count('role="img"') == report.html.count("<svg")
+    bars = report.html.count('<svg viewBox="0 0 100 10"')  # their numbers stand next to them
+    assert len(labels) == report.html.count('role="img"') == report.html.count("<svg") - bars
     assert all(len(label) > 40 for label in labels)
     assert all(figure.png.startswith(b"\x89PNG") for figure in report.figures)
     assert len({figure.name for figure in report.figures}) == len(report.figures)
@@ -105,6 +106,21 @@ def test_glance_is_two_sentences_with_an_interval(material: Material) -> None:
     assert "marked as collapsed" in first
     assert re.search(r"\d % \(\d+\.\d to \d+\.\d\)", first.replace("\N{NO-BREAK SPACE}", " "))
     assert second.endswith(".")
+
+
+def test_page_opens_with_the_result_a_bar_per_condition_and_a_card_per_question(
+    report: Report, results: Results
+) -> None:
+    head = text_of(report.html[report.html.index("<h1>") : report.html.index("<h2")])
+    assert "By the detector, " in head
+    assert "most, in" in head
+    first = report.html[report.html.index("<h1>") : report.html.index("<h2")]
+    assert first.count('<svg viewBox="0 0 100 10"') == len(results[0].conditions)
+    asked = results[0].primary or results[0].contrasts
+    cards = first.count('<div class="card"') + first.count('<div class="card hot"')
+    assert cards == min(5, len(asked)) + 1
+    assert "detector only" in first
+    assert "`" not in head
 
 
 def test_glance_of_a_study_without_results_says_why(material: Material) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from chimeralab.analysis import Analysis
 from chimeralab.selfplay.report.material import Material, glance
-from chimeralab.selfplay.report.page import choose, make_report, study_flow
+from chimeralab.selfplay.report.page import choose, headline, make_report, study_flow
 from chimeralab.selfplay.report.tables import format_order
 
 
@@ -48,6 +48,38 @@ def test_equal_shares_are_not_called_largest_and_smallest(
     assert said.startswith("All 3 conditions had the same share")
     assert "largest" not in said
     assert "37.5 %" in said
+
+
+def headline_with(material: Material, analysis: Analysis, **means: float) -> str:
+    assert material.results is not None
+    results = with_means(analysis, **means), material.results[1]
+    return headline(material._replace(results=results)).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_headline_names_the_conditions_that_repeat_most_and_least(
+    material: Material, analysis: Analysis
+) -> None:
+    said = headline_with(material, analysis, loops=0.5, drifts=0.004, collapsed_ones=0.25)
+    start = "By the detector, loops repeats itself most, in 50 % of the turns, and drifts least"
+    assert said.startswith(f"{start}, in 0.4 %.")
+    equal = headline_with(material, analysis, loops=0.3, drifts=0.3, collapsed_ones=0.3)
+    assert "all 3 conditions repeat themselves in the same share of turns: 30 %." in equal
+    tied = headline_with(material, analysis, loops=0.5, drifts=0.5, collapsed_ones=0.1)
+    assert "loops and drifts repeat themselves most" in tied
+
+
+def test_headline_tells_found_differences_from_unclear_ones(
+    material: Material, analysis: Analysis
+) -> None:
+    pairs = analysis.primary or analysis.contrasts
+    found, unclear = (replace(pairs[0], p_holm=p, role="primary") for p in (0.01, 0.4))
+    answers = (replace(analysis.answers[0], comparisons=(found, unclear)),)
+    said = headline_with(
+        material,
+        replace(analysis, answers=answers),
+        **{name: each.mean for name, each in analysis.conditions.items()},
+    )
+    assert f"{found.a} and {found.b} differ. {found.a} and {found.b} do not clearly" in said
 
 
 def test_tied_conditions_are_named_together(material: Material, analysis: Analysis) -> None:
