@@ -67,7 +67,7 @@ def print_analysis(analysis: Analysis, words: ResultWords, *, full: bool) -> Non
     about = [render_sentence(SENTENCES, name, words=words) for name in notes]
     about += [render_sentence(SENTENCES, "about_unseen")] if unseen else []
     rest = (*about, _about_tests()) if full else ("--full has more tables and notes.",)
-    print_lines((*left, *analysis.notes, *rest), style="dim")
+    print_lines((*(f"{note}." for note in (*left, *analysis.notes)), *rest), style="dim")
 
 
 def _about_tests() -> str:

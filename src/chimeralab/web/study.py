@@ -1,6 +1,7 @@
 """Pages about a study: its live grid, its conversations, and its report."""
 
 import os
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,11 @@ def overview(request: Request) -> Response:
         with watch.study.archive() as archive:
             failures = failure_lines(archive, newest, MAX_LINES)
             events = event_lines(archive, newest, MAX_LINES)
+    cells = watch.cells.values()
+    counts = {
+        name: Counter(cell.is_marked for cell in cells if cell.condition == name)
+        for name in plan.conditions
+    }
     return page(
         request,
         "study.html",
@@ -110,12 +116,13 @@ def overview(request: Request) -> Response:
         figures=watch.figures(),
         marked=f"{MARK.collapsed} or looping".capitalize(),
         marked_as=MARK.collapsed,
+        stuck={name: (each[True], each.total()) for name, each in counts.items()},
         steps=list_steps(watch),
         grid=watch.grid(),
         done=watch.progress(),
         allow_run=request.app.state.site.allow_run,
         running=watch.child.is_running or watch.run_state()[0],
-        open_cells=any(cell.outcome is None for cell in watch.cells.values()),
+        open_cells=any(cell.outcome is None for cell in cells),
         metrics={arm: watch.metrics.get(arm, {}) for arm in plan.conditions},
         failures=failures,
         events=events,

@@ -178,6 +178,31 @@ def test_failed_attempts_are_shown_with_their_reasons(make_study: MakeStudy) -> 
     assert "turn 3" in newest["head"]
 
 
+def test_page_of_a_trial_with_every_step_done_names_no_next_one(make_study: MakeStudy) -> None:
+    study = make_study(AMNESIA, steps=("lock", "run", "report"))
+    with client_of(study.path) as client:
+        [watch] = watches_of(client)
+        watch.ready.wait()
+        page = client.get("/study/1")
+        assert page.status_code == 200
+        assert "Next, " not in page.text
+        assert "Report ✓" in page.text
+
+
+def test_page_counts_what_loops_in_each_condition(make_study: MakeStudy) -> None:
+    study = make_study(LOOPERS, *SMALL, steps=("lock", "run", "detect"))
+    with client_of(study.path) as client:
+        [watch] = watches_of(client)
+        watch.ready.wait()
+        watch.judge()
+        text = " ".join(re.sub("<[^>]+>", "", client.get("/study/1").text).split())
+        marked = [cell.condition for cell in watch.cells.values() if cell.is_marked]
+        assert f"{len(marked)} of {len(watch.cells)} conversations are marked as looping: " in text
+        name = marked[0]
+        cells = sum(cell.condition == name for cell in watch.cells.values())
+        assert f"{name} {marked.count(name)} of {cells}" in text
+
+
 def test_trial_page_shows_metrics_with_intervals_and_events(make_study: MakeStudy) -> None:
     study = make_study(AMNESIA, steps=("run",))
     client = client_of(study.path)
