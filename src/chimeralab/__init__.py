@@ -8,6 +8,7 @@ from chimeralab.version import __version__
 if TYPE_CHECKING:
     from chimeralab.core.errors import ChimeraError, InputError, LoopDetected
     from chimeralab.core.records import Call, Detection, Loop, Trajectory, Turn
+    from chimeralab.detection.explain import explain
     from chimeralab.detection.guard import Guard
     from chimeralab.detection.judging import Results, detect, detect_all, detect_file
     from chimeralab.detection.locked import LOCKED, Locked, LockedRule
@@ -43,6 +44,7 @@ __all__ = [
     "detect",
     "detect_all",
     "detect_file",
+    "explain",
     "run",
 ]
 
@@ -55,6 +57,7 @@ __getattr__ = lazy_names(
         "detection.seam": ("Cutoff", "Detector", "Needs", "Observation", "Seen", "Signal"),
         "detection.locked": ("LOCKED", "Locked", "LockedRule"),
         "detection.loops": ("LOOPS", "Loops"),
+        "detection.explain": ("explain",),
         "detection.guard": ("Guard",),
         "detection.judging": ("Results", "detect", "detect_all", "detect_file"),
         "pipeline": ("run",),

@@ -18,7 +18,7 @@ def test_dir_shows_what_is_public_alone() -> None:
     assert set(dir(chimeralab)) == set(chimeralab.__all__)
 
 
-@pytest.mark.parametrize("name", ["detect", "detect_all", "detect_file", "Guard"])
+@pytest.mark.parametrize("name", ["detect", "detect_all", "detect_file", "explain", "Guard"])
 def test_settings_are_keywords_with_types(name: str) -> None:
     parameters = inspect.signature(getattr(chimeralab, name)).parameters.values()
     assert all(each.kind is not each.VAR_KEYWORD for each in parameters)

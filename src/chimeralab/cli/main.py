@@ -24,6 +24,7 @@ BROKEN_PIPE, INTERRUPTED = 128 + 13, 128 + 2
 SECTIONS: dict[str, dict[str, tuple[str, str, str | None]]] = {
     "Look at logs": {
         "detect": ("detect:detect", "Find conversations that loop or collapse.", None),
+        "explain": ("explain:explain", "Say why a conversation loops, or why not.", None),
         "logs": ("logs:logs", "List the sessions of coding agents on this machine.", None),
         "show": ("pages:show", "Write conversations as HTML pages.", LAB),
         "view": ("pages:view", "Browse logs and follow studies in the browser.", LAB),
@@ -60,7 +61,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str | None]]] = {
         "models": ("models:models", "List, download and verify model files.", None),
     },
 }
-CONFIGURED = {"detect", "show", "view", "sweep"}
+CONFIGURED = {"detect", "explain", "show", "view", "sweep"}
 """The commands whose options a project may set."""
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
