@@ -14,6 +14,7 @@ says what was wanted, and at which commits each part ran.
 """
 
 import argparse
+import gc
 import hashlib
 import json
 import mmap
@@ -198,7 +199,11 @@ def work(name: str) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESSES, MAX_ADDRESSES))
     at = progress_of(os.getpid())
     with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
+        tempfile.tempdir = folder
         attack = open_attack(name, Path(folder))
+        # What is there by now stays: the collector need not look at it again for each case.
+        gc.collect()
+        gc.freeze()
         for line in sys.stdin:
             first, count = map(int, line.split())
             slowest, started = 0.0, time.monotonic()
@@ -455,14 +460,29 @@ def table(records: Records, planned: Mapping[str, int]) -> list[tuple[str, ...]]
     return rows
 
 
-def page_block(records: Records, planned: Mapping[str, int]) -> str:
-    """The table of the page in docs, with the time that it took and whether it is complete."""
-    rows = [HEADER, tuple("---" for _ in HEADER), *table(records, planned)]
+def page_block(records: Records, planned: Mapping[str, int], page: str = "") -> str:
+    """The table of the page in docs, with the time that it took and whether it is complete.
+
+    A part of which the page has more cases than are recorded keeps its row.
+    """
+    known = {row[0]: tuple(row) for row in _cells(page)}
+    recorded = ((row, known.get(row[0], row)) for row in table(records, planned))
+    kept = (before if _count(before[3]) > _count(row[3]) else row for row, before in recorded)
+    rows = [HEADER, tuple("---" for _ in HEADER), *kept]
     lines = [f"| {' | '.join(row)} |" for row in rows]
     minutes = sum(row["seconds"] for name in planned for row in records.of(name)) / 60
-    short = any(int(row[3].replace(",", "")) < PARTS[row[0]].wanted for row in rows[2:])
+    short = any(_count(row[3]) < PARTS[row[0]].wanted for row in rows[2:])
     about = f"{PARTLY if short else COMPLETE} {minutes:.0f} process minutes."
     return "\n".join([BEGIN, about, "", *lines, END])
+
+
+def _count(cell: str) -> int:
+    return int(cell.replace(",", ""))
+
+
+def _cells(text: str) -> list[list[str]]:
+    lines = text.partition(BEGIN)[2].partition(END)[0].strip().partition("\n\n")[2].splitlines()
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
 
 
 def read_page(text: str) -> dict[str, tuple[int, int]] | None:
@@ -473,10 +493,10 @@ def read_page(text: str) -> dict[str, tuple[int, int]] | None:
     block = text.partition(BEGIN)[2].partition(END)[0].strip()
     if block == NOT_YET:
         return None
-    about, _, lines = block.partition("\n\n")
+    about = block.partition("\n\n")[0]
     if not re.fullmatch(f"({PARTLY}|{COMPLETE}) [0-9]+ process minutes\\.", about):
         raise ValueError(f"it does not say whether it is complete: {about!r}")
-    head, rule, *rows = ([c.strip() for c in line.split("|")[1:-1]] for line in lines.splitlines())
+    head, rule, *rows = _cells(text)
     if head != list(HEADER) or set(rule) != {"---"}:
         raise ValueError(f"columns {head}")
     found = {}
@@ -486,7 +506,7 @@ def read_page(text: str) -> dict[str, tuple[int, int]] | None:
             raise ValueError(f"row {name}")
         if not re.fullmatch(r"[\d.]+ s \d+ MB (-|[0-9a-f]{7,40}(, [0-9a-f]{7,40})*)", rest):
             raise ValueError(f"row {name}: {rest}")
-        found[name] = int(cases.replace(",", "")), int(faults.replace(",", ""))
+        found[name] = _count(cases), _count(faults)
     if list(found) != list(PARTS):
         raise ValueError(f"parts {list(found)}")
     if about.startswith(COMPLETE) != all(found[name][0] >= PARTS[name].wanted for name in found):
@@ -573,7 +593,8 @@ def main() -> int:
     if options.repeat:
         return repeat(options.repeat)
     if options.page:
-        write_page(PAGE, page_block(Records(FOLDER, "", None), share(list(PARTS), None)))
+        recorded, page = Records(FOLDER, "", None), PAGE.read_text(encoding="utf-8")
+        write_page(PAGE, page_block(recorded, share(list(PARTS), None), page))
         return 0
     planned = share(_names(options.only), options.cases)
     return attack_all(planned, options)

@@ -67,6 +67,11 @@ from tests.unit.readers.logs_of import LOGS
 from tests.unit.readers.talks import HEALTHY, LOOPING
 
 MAX_MESSAGE = 20_000
+# What a streamed text repeats besides pieces of messages.
+STREAMED = (
+    *("\n", "-", "word ", "1. item\n", "é", "\ud83d", "{}"),
+    *("0x1f, ", "| a | 1 |\n", "a\u0301 "),
+)
 KEYS = "role content text messages turns id parent uuid type value tool_calls name".split()
 
 
@@ -266,17 +271,38 @@ class Guards(Target):
         tools: Tools = {"bash": "ignore"} if rng.random() < 0.5 else {}
         guard = chimeralab.Guard(vectors=False, tools=tools)
         for message in messages if isinstance(messages, list) else [messages]:
+            if rng.random() < 0.1:
+                self.stream(guard, rng, message)
             before = json.dumps(guard.state()) if rng.random() < 0.1 else None
             try:
                 signal = guard.update(message)
             except ChimeraError as error:
                 check_refusal(error)
-                assert before in (None, json.dumps(guard.state())), "a refusal changed the guard"
+                if before is not None:
+                    assert before == json.dumps(guard.state()), "a refusal changed the guard"
             else:
                 assert signal.position
                 if signal.loop and rng.random() < 0.2:
                     guard.mark_nudged()
         guard.restore(json.loads(json.dumps(guard.state())))
+
+    def stream(self, guard: chimeralab.Guard, rng: Random, message: Any) -> None:
+        """Stream a text that repeats a piece of a message; what is cut, stands in the text."""
+        written = json.dumps(message, ensure_ascii=False, default=str)
+        start, size = rng.randrange(len(written)), rng.choice((1, 7, 90, 500))
+        unit = rng.choice((written[start : start + size], *STREAMED))
+        times = min(rng.choice((3, 40, 400)), MAX_MESSAGE // len(unit))
+        kind = rng.choice(("same", "index", "lines", "odd"))
+        ends = {"same": "", "index": "{}", "lines": "\n", "odd": rng.choice(STREAMED)}
+        text = written[:start] + "".join(unit + ends[kind].format(n) for n in range(times))
+        self.shown, piece = text, rng.choice((3, 30, 400, 5_000))
+        reasoning = rng.random() < 0.3
+        for at in range(0, len(text), piece):
+            cut = guard.feed(text[at : at + piece], reasoning=reasoning)
+            if cut:
+                assert 0 <= cut.cut_at <= at + piece
+                assert cut.repeated in text
+                assert cut.times > 1
 
 
 class States(Target):

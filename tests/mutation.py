@@ -14,7 +14,7 @@ import sqlite3
 import struct
 import tomllib
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import lru_cache
 from random import Random
@@ -87,11 +87,16 @@ def _descend(tree: Any, rng: Random) -> tuple[Any, Any]:
     return at, key
 
 
-def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
-    for key in list(tree) if isinstance(tree, dict) else range(len(tree)):
-        yield tree, key
-        if isinstance(tree[key], dict | list):
-            yield from _places(tree[key])
+def _places(tree: Any) -> Places:
+    """Every container and key of a tree, from the top down."""
+    found, left = [], [tree]
+    while left:
+        at = left.pop()
+        for key, value in list(at.items()) if isinstance(at, dict) else enumerate(at):
+            found.append((at, key))
+            if isinstance(value, dict | list):
+                left.append(value)
+    return found
 
 
 def _get(at: Any, key: Any) -> Any:

@@ -86,6 +86,19 @@ def test_table_of_several_commits_counts_the_last_of_each_batch(tmp_path: Path) 
     assert (read_page(block) or {})["plans"] == (2_000, 0)
 
 
+def test_part_of_which_less_is_recorded_keeps_its_row(tmp_path: Path, block: str) -> None:
+    answer = {"faults": [], "seconds": 60.0, "slowest": 0.5, "memory": 200 << 20}
+    records = Records(tmp_path / "later", "4567def", "now")
+    records.path.parent.mkdir()
+    records.add("locks", 0, 100, answer)
+    records.add("guard", 0, PARTS["guard"].wanted, answer)
+    found = page_block(records, WANTED, block)
+    rows = {line.split(" | ")[0]: line for line in block.splitlines()}
+    changed = {line for line in found.splitlines()[3:-1] if line != rows[line.split(" | ")[0]]}
+    assert {line.split(" | ")[0] for line in changed} == {"| guard"}
+    assert "4567def" in changed.pop()
+
+
 def test_table_takes_its_place_on_the_page(tmp_path: Path, block: str) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"Before.\n\n{BEGIN}\nold\n{END}\n\nAfter.\n", encoding="utf-8")

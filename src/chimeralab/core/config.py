@@ -33,8 +33,8 @@ class Config(NamedTuple):
 
 
 NO_CONFIG = Config({})
-# What was read of each file, and when that was written.
-_read: dict[str, tuple[int, Config]] = {}
+# What was read of each file, and when that was written; None if it says nothing about us.
+_read: dict[str, tuple[int, Config | None]] = {}
 
 
 def find_config(folder: str | None = None) -> Config:
@@ -64,15 +64,20 @@ def find_config(folder: str | None = None) -> Config:
 
 
 def _load(path: str) -> Config | None:
-    """Read a file; None if it says nothing about this program."""
+    """Read a file, or what was read of it before; None if it says nothing about this program."""
     try:
         written = os.stat(path).st_mtime_ns  # noqa: PTH116 - as above
         if path in _read and _read[path][0] == written:
             return _read[path][1]
         with open(path, "rb") as file:  # noqa: PTH123 - as above
-            content = file.read()
+            found = _parse(path, file.read())
     except OSError as error:
         raise InputError(f"{path} can't be read ({error.strerror or error})") from None
+    _read[path] = written, found
+    return found
+
+
+def _parse(path: str, content: bytes) -> Config | None:
     shared = not path.endswith(OWN)
     if shared and b"chimera" not in content:
         return None
@@ -91,7 +96,6 @@ def _load(path: str) -> Config | None:
             return None
     found = Config(table, path)
     _check(found)
-    _read[path] = written, found
     return found
 
 

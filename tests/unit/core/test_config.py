@@ -151,6 +151,22 @@ def test_a_file_that_is_edited_is_read_again(project: Callable[..., Path]) -> No
     assert (before, find_config().values) == ({"ignore": ["a"]}, {"ignore": ["bb"]})
 
 
+def test_file_without_a_table_for_us_is_parsed_once(
+    project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project('[project]\ndependencies = ["chimera-lab"]\n')
+    parsed: list[str] = []
+
+    def loads(text: str) -> dict[str, Any]:
+        parsed.append(text)
+        return {}
+
+    monkeypatch.setattr("tomllib.loads", loads)
+    for _ in range(3):
+        chimeralab.Guard(vectors=False)
+    assert len(parsed) == 1
+
+
 @pytest.mark.parametrize(
     ("table", "said"),
     [
