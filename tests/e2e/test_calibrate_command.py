@@ -40,6 +40,52 @@ def test_uncalibrated_rubric_is_named_by_check_audit_and_page(
     assert chimera("report", study).code == 0
     page = (study / "report" / "index.html").read_text(encoding="utf-8")
     assert "The rubric sustained-collapse 4.0 is not calibrated" in page
+    assert "before that no gate is decided" in page
+
+
+# What pays or asks raters, and the labels of which may decide a gate.
+FOR_A_GATE = (
+    "rate {} --rater judge",
+    "rate sample {}",
+    "rate invite {} ann",
+    "rate packet {} {}/p",
+)
+
+
+@pytest.mark.parametrize("command", FOR_A_GATE)
+def test_uncalibrated_rubric_is_named_before_anyone_rates_for_the_gate(
+    chimera: Chimera, make_study: MakeStudy, command: str
+) -> None:
+    study = make_study(RATED, DRAFT, SMALL, steps=RUN).path
+    ran = chimera(*command.format(study, study.parent).split())
+    assert ran.code == 0
+    said = words(ran.err)
+    done = ("newly rated", "gate-1", "human:ann: ", "wrote packet")
+    assert said.index(UNCALIBRATED) < min(said.index(each) for each in done if each in said)
+    assert "`chimera calibrate` compares them, and before that no gate is decided" in said
+    assert "no gate is decided" in words(chimera("check", study, "--offline").out)
+    refused = chimera("audit", study)
+    assert refused.code == 2
+    assert "a gate needs a locked one" in words(refused.err)
+
+
+def test_practice_set_is_rated_without_a_warning(chimera: Chimera, make_study: MakeStudy) -> None:
+    study = make_study(RATED, DRAFT, SMALL, steps=RUN).path
+    assert chimera("calibrate", study, *ASK).code == 0
+    for command in ("rate {} --rater judge --only calibration-1", "rate {} --only calibration-1"):
+        ran = chimera(*command.format(study).split())
+        assert (ran.code, "calibrated" in words(ran.err)) == (0, False)
+
+
+def test_rubric_without_a_gate_is_named_and_nothing_said_of_a_gate(
+    chimera: Chimera, make_study: MakeStudy
+) -> None:
+    gate = RATED["plan.toml"].partition("[gate]")[2].partition("\n[")[0]
+    plan = {**RATED, "plan.toml": RATED["plan.toml"].replace(f"[gate]{gate}", "")}
+    study = make_study(plan, DRAFT, SMALL).path
+    said = words(chimera("check", study, "--offline").out)
+    assert UNCALIBRATED in said
+    assert "no gate is decided" not in said
 
 
 def test_calibrated_rubric_is_named_nowhere_as_uncalibrated(

@@ -121,7 +121,7 @@ def audit(**options: Any) -> None:
 def _audit_study(options: dict[str, Any]) -> None:
     # Imported here: auditing a file needs no study and should start quickly.
     from chimeralab import pipeline  # noqa: PLC0415
-    from chimeralab.rating.plan import load_study_rubric  # noqa: PLC0415
+    from chimeralab.rating.plan import describe_draft  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
     from chimeralab.study.subjects import load_revisions  # noqa: PLC0415
 
@@ -130,8 +130,8 @@ def _audit_study(options: dict[str, Any]) -> None:
         raise InputError(f"the gate of a study is declared in its plan: leave out --{given}")
     study = Study(options["ratings"])
     found = pipeline.audit(study, options["only"])
-    if warning := load_study_rubric(study).warning:
-        say(warning)
+    if draft := describe_draft(study):
+        say(draft)
     with study.archive() as archive:
         revisions = load_revisions(study.plan, archive)
     for revision in filter(None, (each.sentence for each in revisions.values())):

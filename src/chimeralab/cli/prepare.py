@@ -17,7 +17,7 @@ from chimeralab.cli.options import (
 )
 from chimeralab.cli.terminal import out, sanitize, say
 from chimeralab.core.schema import json_text
-from chimeralab.rating.plan import load_study_rubric
+from chimeralab.rating.plan import describe_draft
 from chimeralab.study import Study
 from chimeralab.study.folder import new_study, templates
 from chimeralab.study.forecast import Forecast, forecast, gate_in_words
@@ -89,8 +89,8 @@ def check(path: Path, offline: bool, allow_code: bool | None, full: bool, as_jso
         for name, subject in study.plan.models.items()
     }
     expected = forecast(study.plan, answers)
-    if "rubric" in study.plan.extras and (warning := load_study_rubric(study).warning):
-        expected = replace(expected, advice=(*expected.advice, warning))
+    if draft := describe_draft(study):
+        expected = replace(expected, advice=(*expected.advice, draft))
     if as_json:
         models = [answer.as_dict() for answer in answers]
         row = {**expected.as_dict(), "models": models, "locked": study.lock is not None}

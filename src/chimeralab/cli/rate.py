@@ -218,15 +218,23 @@ def _rate_logs(options: dict[str, Any]) -> None:
 
 
 def _open_study(path: str | Path, options: dict[str, Any]) -> "Study":
-    """Open a study; ask now for consent to its code and to the keys of a model that rates."""
+    """Open a study; ask now for consent to its code and to the keys of a model that rates.
+
+    Before anybody is paid or invited, say if no label can decide the gate yet. The labels of a
+    practice set need not.
+    """
     # Imported here: rating a log needs no study and should start quickly.
     require_extra("lab")
+    from chimeralab.rating.plan import describe_draft  # noqa: PLC0415
     from chimeralab.study import Study  # noqa: PLC0415
     from chimeralab.study.subjects import allow_keys  # noqa: PLC0415
 
     study, rater = Study(path, ask_consent(options["allow_code"])), options.get("rater") or ""
     if rater in study.plan.models:
         allow_keys(replace(study.plan, models={rater: study.plan.models[rater]}))
+    purpose = options.get("purpose") or str(options.get("only") or "")
+    if not purpose.startswith("calibration") and (draft := describe_draft(study)):
+        say(draft)
     return study
 
 

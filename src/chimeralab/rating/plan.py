@@ -136,6 +136,17 @@ def load_study_rubric(study: Study) -> Rubric:
     return replace(add_calibration(rubric, met), state="locked") if met else rubric
 
 
+def describe_draft(study: Study) -> str:
+    """Say that no calibration of the rubric is on record, and what that keeps from being decided.
+
+    Empty for a rubric that is locked, and for a study that is not rated.
+    """
+    if "rubric" not in study.plan.extras or not (warning := load_study_rubric(study).warning):
+        return ""
+    declared = study.plan.extras["gate"].declared
+    return f"{warning}, and before that no gate is decided" if declared else warning
+
+
 def load_calibrations(study: Study, rubric: Rubric | None = None) -> list[dict[str, Any]]:
     """Load the results of calibrations in the order of time, of one rubric or of all."""
     if not study.store_path.is_file():

@@ -14,8 +14,7 @@ from chimeralab.detection.loops import LOOPS, Loops, resolve_loops
 from chimeralab.detection.seam import Detector, summarise_detector
 from chimeralab.embedding.encoder import default_encoder
 from chimeralab.rating.gate import check_wording
-from chimeralab.rating.plan import load_study_rubric
-from chimeralab.rating.rubric import Rubric
+from chimeralab.rating.plan import describe_draft
 from chimeralab.rating.study_audit import Reliability, scope_of
 from chimeralab.rating.validity import validity_in_words
 from chimeralab.report.charts.canvas import Figure
@@ -95,7 +94,7 @@ def make_report(material: Material) -> Report:
     # Verdicts of earlier versions have no loops.
     if any(found.looping is not None for found in material.detections):
         sections.append(_loops(material))
-    sections.append(reliability_section(material.reliability, load_study_rubric(study)))
+    sections.append(reliability_section(material.reliability, describe_draft(study)))
     if conversations:
         collapsed, looping, healthy = choice
         about = say("choice", collapsed=collapsed, looping=looping, healthy=healthy, words=words)
@@ -350,10 +349,9 @@ def _loops(material: Material) -> Section:
     return Section("loops", "Which conversations loop", [paragraph(about), table])
 
 
-def reliability_section(found: Reliability | None, rubric: Rubric) -> Section:
-    """The gate, the raters, how far they agree, and whether their rubric is calibrated."""
-    warning = f"{rubric.warning[:1].upper()}{rubric.warning[1:]}."
-    notes = [paragraph(warning)] if rubric.warning else []
+def reliability_section(found: Reliability | None, draft: str) -> Section:
+    """The gate, the raters, how far they agree, and that their rubric is a draft if it is one."""
+    notes = [paragraph(f"{draft[:1].upper()}{draft[1:]}.")] if draft else []
     if found is None:
         none = (
             "No reliability audit has been run: only the detector has judged these conversations."
