@@ -353,6 +353,8 @@ RETURNED = re.compile(r"\s+⎿ +(.*)")
 THOUGHT_SIGN = re.compile(r"[✻✽∴*] ?Thinking")
 BOXED_CALL = re.compile(r"\s*│ [✔✓✗x⊷o?-] +(\w+) (.*?)\s*│?$")  # in the first line of a box
 BOX = re.compile(r"\s*[╭╰]")
+SCREEN = re.compile(r"^(?=╭─*╮\n│ ✻ Welcome)", re.MULTILINE)
+SENTENCE = re.compile(r"^(?:[>❯] (?!/)|[⏺✦](?! ?\w+\()).*\S", re.MULTILINE)  # no call, no command
 
 
 class Terminal(Reader):
@@ -362,7 +364,7 @@ class Terminal(Reader):
     keys = NO_OBJECTS
     recognised = "a text with lines that begin with > or ❯, and with ⏺ or ✦"
     turns = "lines after such a sign; ⏺ Name(…) and a box with a tool are calls, with their output"
-    left_out = "the banner, what the terminal had folded away"
+    left_out = "the banner, what the terminal had folded away, screens that were drawn again later"
 
     def matches(self, value: Any) -> bool:
         if not isinstance(value, Text) or not ("⏺" in value or "✦" in value):
@@ -371,7 +373,7 @@ class Terminal(Reader):
         return any(map(SAID.match, lines)) and any(map(TYPED.match, lines))
 
     def read(self, value: Any, place: Place) -> Iterator[Trajectory]:
-        text = as_text(value, "a copy of a terminal")
+        text = drop_redrawn(as_text(value, "a copy of a terminal"))
         messages: list[ChatMessage] = []
         for kind, lines in terminal_blocks(text):
             body = "\n".join(line.removeprefix("  ").rstrip(" │") for line in lines).strip()
@@ -392,6 +394,26 @@ class Terminal(Reader):
             elif body:
                 messages.append(make_message(body, kind))
         yield make_trajectory(place, place.stem, messages, {})
+
+
+def drop_redrawn(text: str) -> str:
+    """Drop each screen that a later one shows again: resuming prints the past below a banner."""
+    screens = SCREEN.split(text)
+    said = [SENTENCE.findall(screen) for screen in screens]
+    last = len(screens) - 1
+    return "".join(
+        screen
+        for at, screen in enumerate(screens)
+        if at == last
+        or len(said[at]) < 2
+        or not any(is_within(said[at], later) for later in said[at + 1 :])
+    )
+
+
+def is_within(part: list[str], whole: list[str]) -> bool:
+    """Whether the lines occur in the other list in the same order."""
+    rest = iter(whole)
+    return all(line in rest for line in part)
 
 
 def terminal_blocks(text: str) -> Iterator[tuple[str, list[str]]]:

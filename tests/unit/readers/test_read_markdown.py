@@ -256,3 +256,20 @@ def test_answer_in_a_history_of_aider_calls_no_tools(read):
     said = aider(HEALTHY).decode().replace("deleting it is safe", "done.\n\nAction: rm b.bin", 1)
     asked = said.replace("Thanks.", "Thanks. Action: what now?")
     assert not any(turn.calls for turn in read(asked).turns)
+
+    assert kept == stripped
+
+
+def test_screen_that_a_terminal_draws_again_is_read_once(tmp_path: Path) -> None:
+    banner = "╭───╮\n│ ✻ Welcome to Claude Code! │\n╰───╯\n\n"
+    first = "> Fix the parser\n\n⏺ I look at it first.\n\n⏺ Read(src/parser.py)\n\n"
+    again = first.replace("src/", "/home/me/src/") + "⏺ The bracket is missing.\n"
+    other = "> Now the tests\n\n⏺ I look at it first.\n\n⏺ They pass.\n\n"
+    log = tmp_path / "terminal.txt"
+    log.write_text(banner + other + banner + first + banner + again, encoding="utf-8")
+    (talk,) = readers.read(log)
+    said = [turn.text for turn in talk.turns if turn.text]
+    assert said == [
+        *("Now the tests", "I look at it first.", "They pass."),
+        *("Fix the parser", "I look at it first.", "The bracket is missing."),
+    ]
