@@ -172,7 +172,7 @@ def is_number(value: Any) -> TypeGuard[float]:
 
 
 def parse_tokens(usage: Any) -> Tokens | None:
-    """Parse the usage of a model call in the spelling of any provider.
+    """Parse the usage of a model call in the spelling of any provider; zeros are not a count.
 
     >>> parse_tokens({"input_tokens": 2, "cache_read_input_tokens": 40, "output_tokens": 5})
     Tokens(input=42, output=5, total=47, estimated=False)
@@ -189,6 +189,8 @@ def parse_tokens(usage: Any) -> Tokens | None:
     read = [sum(read + count(*CACHED))] if read else []
     written = [sum(written + count(*THOUGHT)[:1])] if written else []
     whole = total[0] if total else sum(read + written)
+    if not any((whole, *read, *written)):
+        return None
     return Tokens(read[0] if read else None, written[0] if written else None, whole)
 
 
@@ -202,11 +204,11 @@ def add_tokens(usage: Iterable[Tokens | None]) -> Tokens | None:
 
 
 def parse_cost(fields: Mapping[str, Any]) -> float | None:
-    """Parse what a message or a conversation cost, as the log gives it."""
+    """Parse what a message or a conversation cost; a log that gives 0 did not know the price."""
     holders = [fields, *(fields[key] for key in USAGE if isinstance(fields.get(key), dict))]
     given = [holder.get(key) for holder in holders for key in COST]
     costs = [get_path(cost, "total") if isinstance(cost, dict) else cost for cost in given]
-    return next((float(cost) for cost in costs if is_number(cost)), None)
+    return next((float(cost) for cost in costs if is_number(cost) and cost), None)
 
 
 def parse_time(value: Any) -> str | None:

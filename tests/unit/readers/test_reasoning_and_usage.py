@@ -219,6 +219,12 @@ def test_totals_of_a_conversation_are_kept(tmp_path: Path, kind: str) -> None:
     assert (talk.tokens, talk.cost) == (SPENT, 0.5)
 
 
+def test_usage_and_cost_of_zero_are_unknown(tmp_path: Path) -> None:
+    zero = {"usage": {"prompt_tokens": 0, "completion_tokens": 0}, "cost": 0}
+    (talk,) = read_values(tmp_path, chat(**zero))
+    assert (talk.turns[1].tokens, talk.turns[1].cost) == (None, None)
+
+
 def test_cost_and_time_of_a_message_are_kept(tmp_path: Path) -> None:
     (talk,) = read_values(tmp_path, chat(cost=0.25, timestamp=AT, agent="solver"))
     answer = talk.turns[-1]
