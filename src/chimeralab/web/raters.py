@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from chimeralab.core.numbers import percent
 from chimeralab.rating.invitations import RatingService, Task
-from chimeralab.rating.plan import load_study_rubric
+from chimeralab.rating.plan import describe_draft, load_study_rubric
 from chimeralab.rating.samples import load_samples
 from chimeralab.rating.study_audit import load_decided_gate, load_reliability, write_validation_set
 from chimeralab.stats.intervals import wilson
@@ -84,13 +84,15 @@ def _agreement(service: RatingService) -> dict[str, Any]:
     # Charts are slow to import, and raters should not wait for them.
     from chimeralab.selfplay.report.page import reliability_section  # noqa: PLC0415
 
-    found, rubric = load_decided_gate(service.study), load_study_rubric(service.study)
+    found = load_decided_gate(service.study)
     rated = found[1] if found else {}
     labels = {name: [each.label for each in given.values()] for name, given in rated.items()}
     adjudicated = service.load_adjudications()
     return {
         "name": service.study.plan.study.name,
-        "section": reliability_section(load_reliability(service.study), rubric),
+        "section": reliability_section(
+            load_reliability(service.study), describe_draft(service.study)
+        ),
         "against": [
             (rater, same, items, wilson(same, items) if items else None)
             for rater, (same, items) in compare_with_majority(labels).items()
@@ -103,7 +105,7 @@ def _agreement(service: RatingService) -> dict[str, Any]:
             }
             for each in (found[0].disagreements if found else ())
         ],
-        "rubric": rubric,
+        "rubric": load_study_rubric(service.study),
         "percent": percent,
     }
 

@@ -174,7 +174,7 @@ def head_blocks(analysis: TrialAnalysis) -> Iterator[TextBlock]:
         if each.informative
         for effect in primary_effects(each)
         if effect.measure == measure
-        for group in reversed(effect.weights)
+        for group in reversed(list(effect.weights))
         if (row := _bar(each, effect, group))
     }
     if rows:
