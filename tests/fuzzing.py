@@ -270,9 +270,10 @@ class Guards(Target):
         self.shown = messages
         tools: Tools = {"bash": "ignore"} if rng.random() < 0.5 else {}
         guard = chimeralab.Guard(vectors=False, tools=tools)
+        fed = ["", ""]  # as text and as reasoning, since the guard took the last message
         for message in messages if isinstance(messages, list) else [messages]:
             if rng.random() < 0.1:
-                self.stream(guard, rng, message)
+                self.stream(guard, rng, message, fed)
             before = json.dumps(guard.state()) if rng.random() < 0.1 else None
             try:
                 signal = guard.update(message)
@@ -281,12 +282,13 @@ class Guards(Target):
                 if before is not None:
                     assert before == json.dumps(guard.state()), "a refusal changed the guard"
             else:
+                fed = ["", ""]
                 assert signal.position
                 if signal.loop and rng.random() < 0.2:
                     guard.mark_nudged()
         guard.restore(json.loads(json.dumps(guard.state())))
 
-    def stream(self, guard: chimeralab.Guard, rng: Random, message: Any) -> None:
+    def stream(self, guard: chimeralab.Guard, rng: Random, message: Any, fed: list[str]) -> None:
         """Stream a text that repeats a piece of a message; what is cut, stands in the text."""
         written = json.dumps(message, ensure_ascii=False, default=str)
         start, size = rng.randrange(len(written)), rng.choice((1, 7, 90, 500))
@@ -298,10 +300,11 @@ class Guards(Target):
         self.shown, piece = text, rng.choice((3, 30, 400, 5_000))
         reasoning = rng.random() < 0.3
         for at in range(0, len(text), piece):
+            fed[reasoning] += text[at : at + piece]
             cut = guard.feed(text[at : at + piece], reasoning=reasoning)
             if cut:
-                assert 0 <= cut.cut_at <= at + piece
-                assert cut.repeated in text
+                assert 0 <= cut.cut_at <= len(fed[reasoning])
+                assert cut.repeated in fed[reasoning]
                 assert cut.times > 1
 
 
