@@ -99,7 +99,7 @@ quick-tests: $(READY)
 tests: $(READY)
 	$(BIN)/pytest $(AT_ONCE) $(SAME_EXAMPLES) -m "not slow and not integrations"
 
-test-all: lint types layers setup test-integrations test-numpy test-oldest
+test-all: lint types layers setup site test-integrations test-numpy test-oldest
 	$(BIN)/pytest -m "not integrations"
 
 test-integrations: $(INTEGRATIONS)/.ready

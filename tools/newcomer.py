@@ -73,15 +73,15 @@ class Newcomer:
         (self.work / "logs" / "run.jsonl").write_text(log, encoding="utf-8")
         shutil.copy(ROOT / "examples" / "agent-chat.jsonl", self.work / "logs")
         self.bin = self._make_environment(python)
-        constraint = folder / "wheel.txt"  # what `pip install chimera-lab` takes
-        constraint.write_text(f"chimera-lab @ {wheel.as_uri()}\n", encoding="utf-8")
         kept = ("PIP_", "SSL_", "LANG", "TERM", "http", "HTTP", "no_proxy", "NO_PROXY")
         self.environ = {name: text for name, text in os.environ.items() if name.startswith(kept)}
+        links = (str(wheel.parent), os.environ.get("PIP_FIND_LINKS", ""))
         self.environ |= {
             "HOME": str(folder),
             "PATH": f"{self.bin}{os.pathsep}{os.defpath}",
-            "PIP_CONSTRAINT": str(constraint),
-            "PIP_CONFIG_FILE": os.environ.get("PIP_CONFIG_FILE", "/etc/pip.conf"),
+            "PIP_FIND_LINKS": " ".join(
+                links
+            ).strip(),  # where `pip install chimera-lab` looks first
             "XDG_CACHE_HOME": str(models),
         }
 
@@ -137,8 +137,7 @@ def try_action(person: Newcomer) -> None:
     """Run the steps of the action, which install the package from this folder."""
     run = runpy.run_path(str(ROOT / "tools" / "action.py"))["run_action"]
     os.chdir(person.work)
-    environ = {name: text for name, text in person.environ.items() if name != "PIP_CONSTRAINT"}
-    done = run({}, environ)
+    done = run({}, person.environ)
     print("$ action.yml, step by step:", done.stderr, sep="\n", flush=True)
     if done.returncode != 1 or done.stderr.count("::error file=logs/") != 7:
         person.failures.append("action.yml")
@@ -150,7 +149,6 @@ def try_hook(person: Newcomer, folder: Path) -> None:
     rev = subprocess.check_output(["git", "-C", ROOT, "rev-parse", "HEAD"], text=True).strip()
     git = {f"GIT_{who}_{what}": "n@example.com" for who in ("AUTHOR", "COMMITTER")
            for what in ("NAME", "EMAIL")}  # fmt: skip
-    person.environ.pop("PIP_CONSTRAINT")
     person.environ |= git
     project = person.work = folder / "project"
     project.mkdir()

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from click import Context
 
 from chimeralab.cli.main import COMMANDS, cli
+
+yaml: Any = pytest.importorskip("yaml", reason="comes with [inspect]")
 
 ROOT = Path(__file__).parents[2]
 
