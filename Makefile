@@ -39,7 +39,7 @@ ELAPSED = echo "-- $$(( $$(date +%s) - $$(cat .venv/.demo-started) )) s since se
 AT_ONCE := -n auto --dist worksteal
 SAME_EXAMPLES := --hypothesis-profile=ci
 
-.PHONY: help demo check test test-all quick-tests tests test-integrations test-numpy test-oldest setup lint types layers soak campaign mutants coverage bench pictures site weights browser constraints clean
+.PHONY: help demo check test test-all quick-tests tests test-integrations test-numpy test-oldest setup lint types layers soak campaign mutants coverage bench pictures site newcomer weights browser constraints clean
 
 help:
 	@echo "make demo      find the loops in examples, run a stress test and a small study, report both"
@@ -55,6 +55,7 @@ help:
 	@echo "make coverage  which lines the tests run"
 	@echo "make bench     the benchmarks (installs sentence-transformers to compare with)"
 	@echo "make site      the documentation as a web site, in site/"
+	@echo "make newcomer  install the wheel on each Python here, and follow the README (minutes)"
 	@echo "make constraints  write constraints.txt again: the versions that everything is installed in"
 	@echo "make clean     remove the virtual environment and caches"
 
@@ -98,7 +99,7 @@ quick-tests: $(READY)
 tests: $(READY)
 	$(BIN)/pytest $(AT_ONCE) $(SAME_EXAMPLES) -m "not slow and not integrations"
 
-test-all: lint types layers setup test-integrations test-numpy test-oldest
+test-all: lint types layers setup site test-integrations test-numpy test-oldest
 	$(BIN)/pytest -m "not integrations"
 
 test-integrations: $(INTEGRATIONS)/.ready
@@ -156,6 +157,10 @@ pictures: setup
 site: $(READY)
 	@$(BIN)/python -m pip install -qq -c constraints.txt --group docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# In empty environments, with a home of their own. PYTHONS="python3.12 …" chooses them.
+newcomer: $(READY)
+	$(BIN)/python tools/newcomer.py $(PYTHONS)
 
 bench: $(BENCH_READY) weights
 	$(BIN)/python -m benchmarks

@@ -1,4 +1,4 @@
-"""What `mkdocs build` adds to `docs/`: files outside of it that pages link to, and the reference.
+"""What `mkdocs build` adds to `docs/`: linked files outside of it, the reference and `llms.txt`.
 
 Named under `hooks` in mkdocs.yml.
 """
@@ -16,6 +16,7 @@ from chimeralab import ext
 ROOT = Path(__file__).parents[1]
 OUTSIDE = re.compile(r"\]\(\.\./([^)#\s]+)")
 IN_DOCS = re.compile(r"\]\(docs/([^)\s]+)")
+LISTED = re.compile(r"\]\(docs/([\w-]+)\.md\)")
 DOCTEST = re.compile(r"^>>> .*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 INTRODUCTION = """# Reference
 
@@ -34,6 +35,8 @@ def on_files(files: Any, config: Any) -> Any:
             if files.get_file_from_path(path) is None:
                 files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
     files.append(File.generated(config, "reference.md", content="\n".join(reference())))
+    llms = (ROOT / "llms.txt").read_text(encoding="utf-8")
+    files.append(File.generated(config, "llms.txt", content=LISTED.sub(r"](\1.html)", llms)))
     return files
 
 

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Set
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import atomic_file
@@ -32,6 +32,25 @@ def parse_checks(options: Mapping[str, Any], judges: DetectorPair) -> tuple[set[
             " --detector loops"
         )
     return failing, max_share or 0.0
+
+
+class Report(Protocol):
+    """Takes each verdict, and then writes all of them, with the summary and failed checks."""
+
+    def add(self, detection: Detection) -> None: ...
+
+    def write(self, summary: str) -> None: ...
+
+
+def open_reports(options: Mapping[str, Any], failing: Set[str]) -> list[Report]:
+    """Open what --junit, --github and --notify ask for."""
+    reports: list[Report] = [JUnit(options["junit"], failing)]
+    if options["github"] or options["notify"]:
+        from chimeralab.cli.alerts import list_alerts  # noqa: PLC0415 - start-up time
+
+        given = {"github": options["github"], "notify": options["notify"]}
+        reports += list_alerts(**given, failing=bool(failing & {LOOP, COLLAPSE}))
+    return reports
 
 
 class JUnit:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chimeralab.cli.checks import COLLAPSE, LOOP, NOTHING_JUDGED, JUnit, parse_checks
+from chimeralab.cli.checks import (
+    COLLAPSE,
+    LOOP,
+    NOTHING_JUDGED,
+    Report,
+    open_reports,
+    parse_checks,
+)
 from chimeralab.cli.logs import save_state, select_logs
 from chimeralab.cli.options import (
     CODE_OPTION,
@@ -58,6 +65,7 @@ RAY = "ray"
 NOT_ON_RAY = (
     "json", "trace", "group_by", "fail_on", "max_share", "junit", "fail_on_collapse", "cache",
     "recent", "since", "state", "max_turns", "max_expansion", "price", "every", "full", "sort",
+    "github", "notify",
 )  # fmt: skip
 
 
@@ -143,6 +151,18 @@ NEXT = "these were built-in examples; for your own: chimera detect PATH, or --re
     metavar="FILE.xml",
     help="Also write the results as JUnit test cases for CI servers.",
 )
+@click.option(
+    "--github",
+    is_flag=True,
+    help="Also write annotations and a job summary for GitHub Actions.",
+)
+@click.option(
+    "--notify",
+    metavar="URL",
+    envvar="CHIMERA_NOTIFY",
+    help="If anything loops, post a message to this webhook, as Slack reads it; or set "
+    "CHIMERA_NOTIFY.",
+)
 @click.option("--fail-on-collapse", is_flag=True, hidden=True)
 @CODE_OPTION
 @with_options(*TOOL_OPTIONS, IDENTITY_OPTION)
@@ -175,11 +195,11 @@ def detect(**options: Any) -> None:
     check_local_options(options)
     judges = choose_judges(detector, options, loop_detector)
     failing, max_share = parse_checks(options, judges)
-    junit = JUnit(options["junit"], failing)
+    reports = open_reports(options, failing)
     unread: list[LogError] = []
     chosen = select_logs(options, unread) if narrowing_options(options) else (None, 0, {})
     options["logs"], unchanged, stamps = chosen
-    table, words, how = judge_all(judges, detector, options, junit, unread)
+    table, words, how = judge_all(judges, detector, options, reports, unread)
     if not table.all.conversations:
         summary = "nothing new to judge: " + describe_none(unread, unchanged)
         say(summary)
@@ -198,7 +218,8 @@ def detect(**options: Any) -> None:
         save_state(options["state"], stamps)
     for failure in failures:
         say(f"failed: {failure}")
-    junit.write("\n".join([summary, *failures]))
+    for report in reports:
+        report.write("\n".join([summary, *failures]))
     if failures:
         raise click.exceptions.Exit(1)
 
@@ -246,7 +267,7 @@ def judge_all(
     judges: DetectorPair,
     detector: LockedRule,
     options: dict[str, Any],
-    junit: JUnit,
+    reports: Sequence[Report],
     unread: list[LogError],
 ) -> tuple[VerdictTable, ResultWords, Callable[[], str]]:
     """Judge every conversation, and write and print each verdict that is asked for."""
@@ -266,7 +287,8 @@ def judge_all(
             for name, part in parts:
                 table.add_to_group(name, part)
             write(shown)
-            junit.add(shown)
+            for report in reports:
+                report.add(shown)
             if options["json"]:
                 click.echo(json_text(as_json(shown)))
         if table.all.conversations:

@@ -22,43 +22,42 @@ MAX_LINE = 1_000
 BROKEN_PIPE, INTERRUPTED = 128 + 13, 128 + 2
 # For each section of the help: where its commands live, what they do, and the extra they need.
 SECTIONS: dict[str, dict[str, tuple[str, str, str | None]]] = {
-    "Look at logs": {
+    "Logs": {
         "detect": ("detect:detect", "Find conversations that loop or collapse.", None),
         "explain": ("explain:explain", "Say why a conversation loops, or why not.", None),
-        "logs": ("logs:logs", "List the sessions of coding agents on this machine.", None),
-        "show": ("pages:show", "Write conversations as HTML pages.", LAB),
         "view": ("pages:view", "Browse logs and follow studies in the browser.", LAB),
-        "sweep": ("sweep:sweep", "Test how results depend on the detector's thresholds.", None),
-        "formats": ("models:formats", "List the log formats that can be read.", None),
+        "show": ("pages:show", "Write conversations as HTML pages.", LAB),
+        "logs": ("logs:logs", "List the sessions of coding agents on this machine.", None),
     },
-    "Guard an agent": {
+    "Guard": {
         "hook": ("hook:hook", "Keep an agent (Claude Code) from looping while it runs.", None),
+        "mcp": ("mcp:mcp", "Serve detect and explain to agents, by MCP.", None),
     },
-    "Run a study": {
+    "Studies": {
         "new": ("prepare:new", "Create a study: a commented plan and its prompts.", LAB),
         "check": ("prepare:check", "Validate a plan, estimate its cost, test its models.", LAB),
         "lock": ("prepare:lock", "Freeze a plan under a hash before the first run.", LAB),
         "run": ("run:run", "Run the planned conversations, or resume a stopped run.", LAB),
-    },
-    "Rate and audit": {
-        "rate": ("rate:rate", "Label conversations by rules, by a model or by people.", None),
-        "rubric": ("rate:rubric", "Show the rubric that raters follow, or lock your own.", None),
-        "calibrate": ("rate:calibrate", "Compare raters on a practice set, lock the rubric.", LAB),
-        "plan-ratings": ("audit:plan_ratings", "Calculate how many items raters must label.", None),
-        "audit": ("audit:audit", "Measure how well raters agree, and check the gate.", None),
-    },
-    "Analyse and share": {
-        "analyse": ("analyse:analyse_command", "Estimate effects with clustered intervals.", LAB),
-        "compare": ("analyse:compare_command", "Compare two studies or tables of runs.", LAB),
-        "measure": ("measure:measure_command", "Score trial logs from any source.", LAB),
         "report": ("pages:report", "Write a study's report: page, figures and tables.", LAB),
-        "claims": ("claims:claims", "Check the numbers and wording of a paper.", LAB),
+        "analyse": ("analyse:analyse_command", "Estimate effects with clustered intervals.", LAB),
         "export": ("export:export", "Export a study as tables, JSON Lines or a bundle.", LAB),
         "verify": ("export:verify", "Recompute a study's verdicts and check its hashes.", LAB),
     },
-    "Set up": {
+    "Raters": {
+        "rate": ("rate:rate", "Label conversations by rules, by a model or by people.", None),
+        "audit": ("audit:audit", "Measure how well raters agree, and check the gate.", None),
+        "rubric": ("rate:rubric", "Show the rubric that raters follow, or lock your own.", None),
+        "calibrate": ("rate:calibrate", "Compare raters on a practice set, lock the rubric.", LAB),
+        "plan-ratings": ("audit:plan_ratings", "Calculate how many items raters must label.", None),
+    },
+    "More": {
         "config": ("project:config", "Show which settings are in force, and where from.", None),
+        "formats": ("models:formats", "List the log formats that can be read.", None),
         "models": ("models:models", "List, download and verify model files.", None),
+        "sweep": ("sweep:sweep", "Test how results depend on the detector's thresholds.", None),
+        "compare": ("analyse:compare_command", "Compare two studies or tables of runs.", LAB),
+        "measure": ("measure:measure_command", "Score trial logs from any source.", LAB),
+        "claims": ("claims:claims", "Check the numbers and wording of a paper.", LAB),
     },
 }
 CONFIGURED = {"detect", "explain", "show", "view", "sweep"}
@@ -129,8 +128,8 @@ class LazyGroup(SuggestingGroup):
 def cli(context: click.Context) -> None:
     """Find out when language models talk in circles.
 
-    To start, run `chimera detect PATH` on a log of conversations or a folder of logs.
-    `chimera COMMAND --help` explains a command.
+    To start, run `chimera detect --demo`, or `chimera detect PATH` on a log of conversations or a
+    folder of logs. `chimera COMMAND --help` explains a command.
     """
     if context.invoked_subcommand in CONFIGURED:
         from chimeralab.cli.options import list_defaults  # noqa: PLC0415 - start-up time

@@ -33,6 +33,7 @@ PURPOSES = {
     "adk": "Google ADK agents",
     "smolagents": "smolagents",
     "autogen": "AutoGen teams",
+    "mcp": "MCP servers",
     "ray": "Ray jobs",
 }
 
