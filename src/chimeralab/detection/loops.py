@@ -384,13 +384,13 @@ class LoopStream:
         self._last_said, self._answer = said, ""
 
     def _is_answered_alike(self, text: str) -> bool:
-        """Whether an agent says for the third time what had the same answer both times before.
+        """Whether an agent says for the third time what had one answer, or none, both times before.
 
         It is a call that the program can't read, and as much a loop as the same call is.
         """
         if len(self._answers) < IDENTICAL_CALLS - 1 or len(text.split()) < self.settings.short:
             return False
-        return "" not in self._answers and len(set(self._answers)) == 1
+        return len(set(self._answers)) == 1
 
     def _judge_reasoning(self, turn: Turn) -> None:
         """Reasoning loops if it is copied, or if it repeats itself; alike thoughts are work."""

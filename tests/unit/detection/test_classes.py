@@ -268,12 +268,10 @@ def exchange(answers: Sequence[str], text: str = UNREADABLE) -> list[Turn]:
     return turns
 
 
-def test_same_message_with_the_same_answer_is_a_loop_at_the_third_time() -> None:
-    (loop,) = detect(Trajectory("a", tuple(exchange([REFUSED] * 2))), detector=None).loops
-    assert (loop.level, loop.kind, loop.began, loop.noticed) == (
-        *("verdict", "alternating"),
-        *(2, 6),
-    )
+@pytest.mark.parametrize("answer", [REFUSED, ""], ids=["refused", "no answer in the log"])
+def test_same_message_with_the_same_answer_is_a_loop_at_the_third_time(answer: str) -> None:
+    (loop,) = detect(Trajectory("a", tuple(exchange([answer] * 2))), detector=None).loops
+    assert (loop.level, loop.began, loop.noticed) == ("verdict", 2, 6)
 
 
 @pytest.mark.parametrize(
@@ -281,11 +279,10 @@ def test_same_message_with_the_same_answer_is_a_loop_at_the_third_time() -> None
     [
         exchange([REFUSED]),
         exchange([REFUSED, "You have one more try."]),
-        exchange(["", ""]),
         exchange(["###TRANSFER###"] * 2, text="Hold on."),
         exchange([REFUSED] * 2)[1:],
     ],
-    ids=["twice", "another answer", "no answer", "few words", "a chat without calls"],
+    ids=["twice", "another answer", "few words", "a chat without calls"],
 )
 def test_same_message_is_not_yet_a_loop(turns: list[Turn]) -> None:
     assert not detect(Trajectory("a", tuple(turns)), detector=None).looping
