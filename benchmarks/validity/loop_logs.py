@@ -8,10 +8,16 @@ from typing import NamedTuple
 from benchmarks.validity.loop_zoo import Case, make
 from benchmarks.validity.loop_zoo.hosts import DIALOGUES, LABELS, SELFCHATS, SESSIONS
 from chimeralab import Call, Trajectory, Turn, readers
+from chimeralab.core.records import role_of_turn
 
 EVEN, ODD = range(0, 4000, 2), range(1, 4000, 2)
-NOTICE_ONLY = frozenset({"paraphrase", "replan"})
+NOTICE_ONLY = frozenset({"paraphrase", "replan", "waiting"})
 OPEN = frozenset({"farewell/2", "praise/2", "foreign-courtesy"})
+ONE_SIDED = frozenset({"one-sided", "within"})
+TROUBLES = (
+    "HTTP 429",
+    "Error 503",
+)  # how results of the zoo's tools begin that are to be waited for
 
 
 class Log(NamedTuple):
@@ -29,8 +35,13 @@ class Log(NamedTuple):
 
 
 def zoo(seed: int) -> Iterator[Log]:
-    """The stuck and the healthy conversation of a seed."""
-    for case in make(seed):
+    """The stuck and the healthy conversation of a seed.
+
+    A user who repeats himself is not an agent's loop, and waiting for a server is not a verdict:
+    where only the user would loop, the speakers change places, and a call that is repeated while
+    the server has trouble is `waiting`.
+    """
+    for case in map(_loop_of_agent, make(seed)):
         turns = tuple(
             Turn(
                 turn.text,
@@ -43,7 +54,24 @@ def zoo(seed: int) -> Iterator[Log]:
         yield Log(Trajectory(case.id, turns), _group(case), case.host, _span(case), case.period)
 
 
+def _loop_of_agent(case: Case) -> Case:
+    """The case with its speakers in each other's place if the user alone would loop."""
+    if case.first is None or case.kind not in ONE_SIDED:
+        return case
+    user = case.turns[case.first].speaker
+    others = [turn.speaker for turn in case.turns if turn.speaker != user]
+    if not others or role_of_turn(Turn("", user)) != "user":
+        return case
+    places = {user: others[0], others[0]: user}
+    turns = [turn._replace(speaker=places.get(turn.speaker, turn.speaker)) for turn in case.turns]
+    return case._replace(turns=tuple(turns))
+
+
 def _group(case: Case) -> str:
+    looping = case.turns[case.first : (case.last or 0) + 1] if case.first is not None else ()
+    results = [call.result for turn in looping for call in turn.calls if call.result]
+    if results and all(result.startswith(TROUBLES) for result in results):
+        return "waiting"
     return f"{case.kind}/{case.noise}" if case.noise else case.kind
 
 

@@ -1,10 +1,16 @@
 """What a loop score means: it is fitted on even seeds and labelled logs, and tried on odd seeds.
 
+    python -m benchmarks.validity.loop_score           on the zoo
+    python -m benchmarks.validity.loop_score --wild    on wild logs; draws their curve
+
 The score is heat^b / (heat^b + c^b), where heat is what the detector has added up at its height.
+Wild logs are weighed so that half are stuck: a curve is fitted to the half for development and
+tried on the half held back.
 """
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -15,12 +21,17 @@ from benchmarks.table import ROOT
 from benchmarks.validity.loop_logs import EVEN, ODD, labelled, zoo
 from benchmarks.validity.loop_rules import by_loops
 from benchmarks.validity.loop_zoo import available
+from benchmarks.validity.wild import SETS, judge_all
 from chimeralab.detection.loops import HALF_WAY, STEEPNESS, loop_score
 from chimeralab.stats.arrays import Floats
 
 PICTURE = ROOT / "docs" / "images" / "loop-score.svg"
 CORES = 2
 BINS = np.array([0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+WIDE = np.array([0, 0.05, 0.2, 0.4, 0.6, 1.0])  # for the few wild logs
+DEVELOPMENT = ("agents-dev", "talks-dev", "selfplay")
+HELD_BACK = ("agents-held", "talks-held")
+COLOURS = ("#2f6db3", "#d98a2b")
 
 
 class Scored(NamedTuple):
@@ -44,6 +55,9 @@ class Curve(NamedTuple):
 
 
 def main() -> None:
+    if "--wild" in sys.argv:
+        report_wild(*(judge_wild(names) for names in (DEVELOPMENT, HELD_BACK)))
+        return
     if not available():
         print("the public conversations are not at hand")
         return
@@ -66,7 +80,43 @@ def main() -> None:
     print("\n| score | talks | mean score | stuck |\n|---|---|---|---|")
     for row in rows:
         print(f"| {row.low:g}-{row.high:g} | {row.n} | {row.score:.2f} | {row.stuck:.2f} |")
-    draw(rows, PICTURE)
+
+
+def judge_wild(names: Sequence[str]) -> Scored:
+    """The scores of sets of wild logs, of which the stuck ones weigh as much as the healthy."""
+    pairs = []
+    for name in names:
+        here = [log for log in SETS[name]() if log is not None]
+        judged = judge_all(here, words=False, peers=False)["loops-2"]
+        pairs += [(score, log.stuck) for log, (score, _) in zip(here, judged, strict=True)]
+    return balance(_scored(pairs))
+
+
+def balance(scored: Scored) -> Scored:
+    """Give the stuck conversations and the healthy ones the same weight."""
+    share = float(scored.stuck.mean())
+    return scored._replace(weight=np.where(scored.stuck > 0, 0.5 / share, 0.5 / (1 - share)))
+
+
+def report_wild(development: Scored, held: Scored) -> None:
+    """Print how today's curve and one fitted to development logs do on those held back."""
+    fitted = fit(development)
+    print(f"fitted on development logs: b = {fitted.steepness:.2f}, c = {fitted.middle:.2f}")
+    for name, curve in (("today", None), ("fitted", fitted)):
+        for place, scored in (("development", development), ("held back", held)):
+            shown = curve.at(scored.heat) if curve else _today(scored.heat)
+            error, loss = _calibration(shown, scored, WIDE)
+            print(f"{name}, {place}: calibration error {error:.3f}, log loss {loss:.3f}")
+    lines = {
+        name: reliability(_today(scored.heat), scored, WIDE)
+        for name, scored in (("wild, development", development), ("wild, held back", held))
+    }
+    for name, rows in lines.items():
+        print(f"\n{name}\n| score | logs | mean score | stuck, of as many healthy |")
+        print("|---|---|---|---|")
+        for row in rows:
+            print(f"| {row.low:g}-{row.high:g} | {row.n} | {row.score:.2f} | {row.stuck:.2f} |")
+    draw(lines, PICTURE)
 
 
 def _zoo(pool: ProcessPoolExecutor, seeds: range) -> Scored:
@@ -96,39 +146,47 @@ def fit(scored: Scored) -> Curve:
     return min(curves, key=lambda curve: _calibration(curve.at(scored.heat), scored)[1])
 
 
-def _calibration(score: Floats, scored: Scored) -> tuple[float, float]:
+def _calibration(score: Floats, scored: Scored, bins: Floats = BINS) -> tuple[float, float]:
     """The mean distance of score and share over bins, and the log loss."""
     sure = np.clip(score, 0.005, 0.995)
     logs = scored.stuck * np.log(sure) + (1 - scored.stuck) * np.log(1 - sure)
     loss = -float(np.average(logs, weights=scored.weight))
-    total = sum(row.n for row in reliability(score, scored))
-    gaps = (row.n * abs(row.score - row.stuck) for row in reliability(score, scored))
-    return sum(gaps) / total, loss
+    rows = reliability(score, scored, bins)
+    gaps = (row.weight * abs(row.score - row.stuck) for row in rows)
+    return sum(gaps) / sum(row.weight for row in rows), loss
 
 
 class Bin(NamedTuple):
+    """The conversations with scores in a range; means are weighted."""
+
     low: float
     high: float
     n: int
+    weight: float
     score: float
     stuck: float
 
 
-def reliability(score: Floats, scored: Scored) -> list[Bin]:
+def reliability(score: Floats, scored: Scored, bins: Floats = BINS) -> list[Bin]:
     """By score: how many conversations there are, and the share of stuck ones."""
-    place = np.minimum(np.digitize(score, BINS) - 1, len(BINS) - 2)
+    place = np.minimum(np.digitize(score, bins) - 1, len(bins) - 2)
     rows = []
-    for n in range(len(BINS) - 1):
+    for n in range(len(bins) - 1):
         inside = place == n
         if inside.any():
-            means = float(score[inside].mean()), float(scored.stuck[inside].mean())
-            rows.append(Bin(float(BINS[n]), float(BINS[n + 1]), int(inside.sum()), *means))
+            weight = scored.weight[inside]
+            means = (
+                float(np.average(values[inside], weights=weight))
+                for values in (score, scored.stuck)
+            )
+            total = float(weight.sum())
+            rows.append(Bin(float(bins[n]), float(bins[n + 1]), int(inside.sum()), total, *means))
     return rows
 
 
-def draw(rows: Sequence[Bin], path: Path) -> None:
-    """The reliability curve: one dot per bin, the larger the more conversations."""
-    side, left, top = 300, 60, 20
+def draw(lines: Mapping[str, Sequence[Bin]], path: Path) -> None:
+    """The reliability curves: one dot per bin, the larger the more conversations."""
+    side, left, top = 320, 60, 20
 
     def x(value: float) -> float:
         return left + side * value
@@ -151,14 +209,19 @@ def draw(rows: Sequence[Bin], path: Path) -> None:
             f'<text x="{x(tick)}" y="{y(0) + 18}" text-anchor="middle" {text}>{tick:g}</text>'
             f'<text x="{left - 8}" y="{y(tick) + 4}" text-anchor="end" {text}>{tick:g}</text>'
         )
-    line = " ".join(f"{x(row.score):.1f},{y(row.stuck):.1f}" for row in rows)
-    parts.append(f'<polyline points="{line}" fill="none" stroke="#2f6db3" stroke-width="2"/>')
-    most = max(row.n for row in rows)
-    for row in rows:
-        size = 3 + 6 * math.sqrt(row.n / most)
+    most = max(row.n for rows in lines.values() for row in rows)
+    for n, ((name, rows), colour) in enumerate(zip(lines.items(), COLOURS, strict=False)):
+        line = " ".join(f"{x(row.score):.1f},{y(row.stuck):.1f}" for row in rows)
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        for row in rows:
+            size = 3 + 7 * math.sqrt(row.n / most)
+            parts.append(
+                f'<circle cx="{x(row.score):.1f}" cy="{y(row.stuck):.1f}" r="{size:.1f}"'
+                f' fill="{colour}" fill-opacity="0.6"><title>{row.n} conversations</title></circle>'
+            )
         parts.append(
-            f'<circle cx="{x(row.score):.1f}" cy="{y(row.stuck):.1f}" r="{size:.1f}"'
-            f' fill="#2f6db3" fill-opacity="0.6"><title>{row.n} conversations</title></circle>'
+            f'<circle cx="{left + 16}" cy="{top + 18 + 20 * n}" r="5" fill="{colour}"/>'
+            f'<text x="{left + 28}" y="{top + 22 + 20 * n}" {text}>{name}</text>'
         )
     middle = y(0.5)
     parts += [

@@ -1,8 +1,12 @@
 """How well the loop detector finds loops, compared with other rules and with length alone.
 
 The zoo is reported on odd seeds; even ones were used to choose among about 100 configurations.
+
+    python -m benchmarks.validity.loops                    everything
+    python -m benchmarks.validity.loops --only zoo,onsets  these parts, which are in `PARTS`
 """
 
+import argparse
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -43,6 +47,7 @@ COMMAND = "python -m benchmarks.validity.loops"
 CORES = 2
 RESAMPLES = 1000
 ABLATED = ODD[:500]
+CALM = "dialogue-eval, verdicts where people saw no repetition"
 SAMPLED = ODD[:80]  # what the locked detector is tried on: it needs vectors
 
 
@@ -65,18 +70,18 @@ class Row(NamedTuple):
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
+    parts = parser.parse_args().only.split(",")
+    if unknown := set(parts) - {*PARTS}:
+        parser.error(f"--only {unknown.pop()}: no such part; there are: {', '.join(PARTS)}")
     if not available():
         print("the public conversations are not at hand")
         return
     with ProcessPoolExecutor(CORES) as pool:
-        rows = _judged_zoo(pool, by_loops, ODD)
-        report_zoo(rows)
-        report_labelled()
-        report_sessions()
-        report_dialogues(pool)
-        report_onsets()
-        report_peers(pool, rows)
-        report_ablation(pool)
+        for part in parts:
+            PARTS[part](pool)
 
 
 def _judged_zoo(pool: ProcessPoolExecutor, rule: Rule, seeds: range) -> list[Row]:
@@ -96,7 +101,8 @@ def _lean(log: Log, judged: Judged) -> Row:
 # The zoo
 
 
-def report_zoo(rows: Sequence[Row]) -> None:
+def report_zoo(pool: ProcessPoolExecutor) -> None:
+    rows = _judged_zoo(pool, by_loops, ODD)
     stuck, healthy = [r for r in rows if r.log.stuck], [r for r in rows if not r.log.stuck]
     judged = [row for row in stuck if row.kind not in NOTICE_ONLY]
     closed = [row for row in judged if not row.is_open]
@@ -205,7 +211,7 @@ def _notices_rewording(row: Row) -> bool:
 # Real logs
 
 
-def report_labelled() -> None:
+def report_labelled(_: ProcessPoolExecutor) -> None:
     print("\n## Labelled logs\n")
     rows = [_lean(log, by_loops(log.talk)) for log in labelled()]
     _keep("labelled logs, verdicts", *_found(rows, False, 22), _misses(rows))
@@ -232,7 +238,7 @@ def _misses(rows: Sequence[Row]) -> str:
     return "wrong: " + ", ".join(name.split("/")[-1] for name in wrong)
 
 
-def report_sessions() -> None:
+def report_sessions(_: ProcessPoolExecutor) -> None:
     print("\n## tau-bench, unlabelled sessions\n")
     alarms = [(n, a) for n, talk in unlabelled_sessions() for a in by_loops(talk).alarms]
     for index, alarm in alarms:
@@ -261,6 +267,9 @@ def report_dialogues(pool: ProcessPoolExecutor) -> None:
             low, high = np.quantile([_auc(scores[p], truth[p]) for p in places], (0.025, 0.975))
             note = f"95 % interval {low:.3f}-{high:.3f}; {len(truth)} dialogues"
             _keep("dialogue-eval AUC", f"{area:.3f}", ">= 0.88", area >= 0.88, note)
+            count, calm = int(alarms[~truth].sum()), int((~truth).sum())
+            note = f"by words; {rates[0]:.3f} of the repetitive ones"
+            _keep(CALM, f"{count} of {calm}", "<= 2 %", count <= 0.02 * calm, note)
 
 
 def _dialogues(rule: Rule) -> tuple["np.ndarray[tuple[int], np.dtype[np.float64]]", ...]:
@@ -278,7 +287,7 @@ def _auc(scores: "np.ndarray[tuple[int], np.dtype[np.float64]]", truth: object) 
     return float((ranks[stuck].sum() - n * (n + 1) / 2) / (n * (len(stuck) - n)))
 
 
-def report_onsets() -> None:
+def report_onsets(_: ProcessPoolExecutor) -> None:
     """How soon the plainest loops are noticed."""
     news = ("Rain again all week.", "The cat sleeps on my desk.", "Prices rose in March.")
     call = Turn("", "assistant", spoken=False, calls=(Call("bash", "ls", "a.txt"),))
@@ -290,23 +299,29 @@ def report_onsets() -> None:
         "A B C": ([Turn(text) for text in news] * 6, 9),
     }
     found = {}
-    for name, (turns, _) in cases.items():
+    for name, (turns, _due) in cases.items():
         stream = LoopStream()
         for turn in turns:
             stream.update(turn)
         found[name] = next((x.noticed for x in stream.loops if x.level == "verdict"), 99)
     value = ", ".join(f"{name}: {at}" for name, at in found.items())
-    bar = ", ".join(str(at) for _, at in cases.values())
-    _keep("plain loops noticed at", value, bar, all(found[n] <= at for n, (_, at) in cases.items()))
+    bar = ", ".join(str(at) for _turns, at in cases.values())
+    _keep(
+        "plain loops noticed at",
+        value,
+        bar,
+        all(found[n] <= at for n, (_turns, at) in cases.items()),
+    )
 
 
 # Comparison with other rules
 
 
-def report_peers(pool: ProcessPoolExecutor, ours: Sequence[Row]) -> None:
+def report_peers(pool: ProcessPoolExecutor) -> None:
     print("\n## Compared with other rules\n")
     print("| rule | zoo recall | without open kinds | tool loops | false | delay", end=" ")
     print("| labelled: found of 26, false of 32 | delay |\n|---|---|---|---|---|---|---|---|")
+    ours = _judged_zoo(pool, by_loops, ODD)
     _peer("loops", ours, [Row(log, by_loops(log.talk)) for log in labelled()])
     for name, rule in PEERS.items():
         rows = _judged_zoo(pool, rule, ODD)
@@ -412,6 +427,17 @@ def _bar(name: str, share: Share, bar: str, met: bool, note: str) -> None:
 
 def _keep(name: str, value: str, bar: str, met: bool, note: str = "") -> None:
     keep(Result(f"loops, {name}", value, bar, met, COMMAND, note))
+
+
+PARTS: dict[str, Callable[[ProcessPoolExecutor], None]] = {
+    "zoo": report_zoo,
+    "labelled": report_labelled,
+    "sessions": report_sessions,
+    "dialogues": report_dialogues,
+    "onsets": report_onsets,
+    "peers": report_peers,
+    "ablation": report_ablation,
+}
 
 
 if __name__ == "__main__":

@@ -116,6 +116,8 @@ _INFRASTRUCTURE = re.compile(
     r"|bad gateway|econnre|etimedout|try again later|network is unreachable",
     re.IGNORECASE,
 )
+# A page without the element that a click waits for will not have it later.
+_MISSING = re.compile(r"wait(?:ing|ed)? for (?:the )?(?:element|selector|locator|button)", re.I)
 _NO_FAILURE = re.compile(
     r"\b(?:no|0|zero|without(?: any)?) (?:[\w-]+ (?:or |and )?){0,3}?"
     r"(?:errors?|failures?|failed|exceptions?|problems?)\b",
@@ -229,6 +231,7 @@ class StepLog:
         )
         error = _PARTICULARS.sub("#", result[:HEAD].replace(call.name, "#")) if failed else ""
         broken = failed and bool(_INFRASTRUCTURE.search(result[:HEAD]))
+        broken = broken and not _MISSING.search(result[:HEAD])
         verb, ran = action or call.name, command and not action
         is_code = isinstance(arguments, Mapping) and "code" in arguments
         changing = _CHANGING_CODE if is_code else _CHANGING_COMMAND

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import RESULT_ROLES, Call, Loop, Record, Turn, role_of_turn
-from chimeralab.detection.calls import CallLog, format_arguments, has_failed
+from chimeralab.detection.calls import CallLog, format_arguments, has_failed, normalize
 from chimeralab.detection.classes import PATIENCE, QUIET, Repetition, StepLog, ToolStep
 from chimeralab.detection.evidence import (
     NOTHING,
@@ -268,6 +268,7 @@ class LoopStream:
         self._last_steps: dict[str, int] = {}
         self._silence: list[int] = []
         self._has_acted = self._has_vectors = False
+        self._last_said, self._answer, self._answers = "", "", list[str]()
         self._winding, self._winding_positions = WindingDown(), [0]
         self._thoughts, self._thought_positions = TextMemory(settings), [0]
         self._thought_sum = Cusum(settings, "verdict", "reasoning")
@@ -298,6 +299,8 @@ class LoopStream:
             self._judge_silence(turn, acts=acts)
         self._has_acted |= acts
         asks = role_of_turn(turn) == "user" and (self._has_acted or is_command(turn.text))
+        if self._has_acted and self.settings.version > 1:
+            self._keep_answer(turn, acts=acts)
         if message is not None and (acts or asks) and self.settings.version > 1:
             self._skim(message, turn.speaker, may_repeat=acts)
         elif message is not None:
@@ -344,6 +347,10 @@ class LoopStream:
                 return
         else:
             self._add(found, speaker, is_user=is_user)
+            if found.repeat.strength and self._is_answered_alike(text):
+                again = found.repeat._replace(strength=self.settings.on)
+                self._repeats_sum.raise_to(self._texts.number, again)
+                self.score = max(self.score, loop_score(CALL_SUM))
         stronger = max(
             self._repeats_sum, self._courtesy_sum, key=lambda each: (each.on, each.value)
         )
@@ -366,6 +373,24 @@ class LoopStream:
         if within.strength and may_repeat:
             self._repeats_sum.raise_to(self._texts.number, within)
             self._follow(self._repeats_sum, message.text, ())
+
+    def _keep_answer(self, turn: Turn, *, acts: bool) -> None:
+        """Remember what the same message of an agent has been answered each time."""
+        if role_of_turn(turn) != "assistant":
+            self._answer = normalize(turn.text) or self._answer
+            return
+        said = "" if acts else normalize(turn.text)
+        self._answers = [*self._answers[-1:], self._answer] if said == self._last_said else []
+        self._last_said, self._answer = said, ""
+
+    def _is_answered_alike(self, text: str) -> bool:
+        """Whether an agent says for the third time what had one answer, or none, both times before.
+
+        It is a call that the program can't read, and as much a loop as the same call is.
+        """
+        if len(self._answers) < IDENTICAL_CALLS - 1 or len(text.split()) < self.settings.short:
+            return False
+        return len(set(self._answers)) == 1
 
     def _judge_reasoning(self, turn: Turn) -> None:
         """Reasoning loops if it is copied, or if it repeats itself; alike thoughts are work."""

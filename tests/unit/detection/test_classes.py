@@ -80,6 +80,11 @@ VERDICTS: dict[str, tuple[str, list[Call]]] = {
         "no-news",
         [Call("bash", {"command": f"grep -rn '{q}' src"}, "") for q in QUERIES],
     ),
+    "an element that is not there": (
+        "tool",
+        [Call("click", {"selector": "#pay"}, "Timeout 30000ms exceeded while waiting for locator")]
+        * 4,
+    ),
     "details that are not there": (
         "tool",
         [Call("get_order_details", {"id": "A7"}, "Error: order A7 not found")] * 4,
@@ -248,6 +253,39 @@ def test_short_sentence_of_one_speaker_is_a_loop() -> None:
         turns.append(Turn(f"Tell me about {NAMES[n]} and why it matters to {NAMES[-n]}.", "user"))
         turns.append(Turn("I can't say that.", "bot"))
     assert detect(Trajectory("a", tuple(turns)), detector=None).looping
+
+
+UNREADABLE = 'Let me list the files. bash{"command": "ls"}'
+REFUSED = "Your output was not formatted correctly: you have to call exactly one tool."
+
+
+def exchange(answers: Sequence[str], text: str = UNREADABLE) -> list[Turn]:
+    """A session that has made one call; then the agent says the same after each answer."""
+    call = Call("ls", {"path": "."}, "a.txt")
+    turns = [Turn("", "assistant", "assistant", calls=(call,)), Turn(text, "assistant")]
+    for answer in answers:
+        turns += [Turn(answer, "user"), Turn(text, "assistant")]
+    return turns
+
+
+@pytest.mark.parametrize("answer", [REFUSED, ""], ids=["refused", "no answer in the log"])
+def test_same_message_with_the_same_answer_is_a_loop_at_the_third_time(answer: str) -> None:
+    (loop,) = detect(Trajectory("a", tuple(exchange([answer] * 2))), detector=None).loops
+    assert (loop.level, loop.began, loop.noticed) == ("verdict", 2, 6)
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        exchange([REFUSED]),
+        exchange([REFUSED, "You have one more try."]),
+        exchange(["###TRANSFER###"] * 2, text="Hold on."),
+        exchange([REFUSED] * 2)[1:],
+    ],
+    ids=["twice", "another answer", "few words", "a chat without calls"],
+)
+def test_same_message_is_not_yet_a_loop(turns: list[Turn]) -> None:
+    assert not detect(Trajectory("a", tuple(turns)), detector=None).looping
 
 
 THOUGHT = "I should check the configuration once more before I answer the question. "
