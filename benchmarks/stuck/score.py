@@ -63,7 +63,7 @@ def share(pairs: Iterable[tuple[str, bool]]) -> Share:
     """How many are true, of pairs of a source and whether it is so.
 
     >>> share([("a", True), ("a", False)])
-    Share(count=1, total=2, low=None, high=None)
+    Share(hits=1, total=2, low=None, high=None)
     """
     groups: dict[str, list[bool]] = defaultdict(list)
     for source, hit in pairs:
