@@ -384,7 +384,7 @@ class LogScanner:
             self.notes.append(text)
 
     def read_all(self) -> None:
-        """Read every conversation and detect loops, which needs words only."""
+        """Read every conversation and detect the loops that words show."""
         words = Judge(None, LOOPS, prices=self.prices)
         for path in self.paths:
             try:
