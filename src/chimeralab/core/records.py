@@ -331,7 +331,7 @@ def name_kind(kind: str, period: int = 1, stream: str = "all") -> str:
     >>> name_kind("cycle", 3), name_kind("verbatim", stream="reasoning"), name_kind("new")
     ('a cycle of 3', 'same thoughts again', 'new')
     """
-    if stream == "reasoning":
+    if "reasoning" in (kind, stream):
         return "same thoughts again"
     return f"a cycle of {period}" if kind == "cycle" and period > 1 else KIND_NAMES.get(kind, kind)
 

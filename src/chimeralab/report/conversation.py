@@ -19,7 +19,7 @@ from chimeralab.core.numbers import cutoff
 from chimeralab.core.records import Detection, Episode, Loop, Trajectory, list_verdicts
 from chimeralab.core.result_words import FACT, ResultWords
 from chimeralab.detection.judging import Judge
-from chimeralab.detection.loops import LOOPS, DetectorPair, Loops
+from chimeralab.detection.loops import LOOPS, DetectorPair, Loops, restore_echoes
 from chimeralab.detection.seam import Detector
 from chimeralab.detection.verdict import MAX_FINDINGS, list_looping_turns
 from chimeralab.embedding.encoder import Encoder, default_encoder
@@ -51,6 +51,8 @@ MAX_LOOPS = 6
 MAX_SPEAKER_CHARACTERS = 120
 MAX_FIELDS = 12
 MAX_PAIRS = 5
+# Kinds of loops whose messages are counted, because several texts take turns.
+IN_TURN = frozenset({"alternating", "cycle"})
 BOTH = DetectorPair()
 INDEX = "index.html"
 # Figures take half a second each: of many conversations, only stuck ones get them.
@@ -105,6 +107,7 @@ def list_loops(trajectory: Trajectory, detection: Detection, loops: Loops) -> li
     """What the sentences on loops need: verdicts if there are any, else notices, in order."""
     found = list_verdicts(detection.loops)
     found = found or [loop for loop in detection.loops if loop.level == "notice"]
+    found = list(restore_echoes(found, trajectory.turns, loops))
     inside = defaultdict[tuple[str, int], list[int]](list)
     marks = loop_marks(trajectory.turns, found, loops)
     for position, (covering, _) in marks.items():
@@ -112,16 +115,23 @@ def list_loops(trajectory: Trajectory, detection: Detection, loops: Loops) -> li
             inside[loop.stream, loop.began].append(position)
     listed = list[dict[str, Any]]()
     for loop in sorted(found, key=lambda loop: (loop.began, loop.noticed)):
-        positions = sorted(inside[loop.stream, loop.began])
+        covered = inside[loop.stream, loop.began]
+        alike = {position for pairs in loop.echoes or () for position in pairs}
+        calls_only = loop.stream == "calls"
+        repeated = list_repeated(trajectory.turns, covered, calls_only=calls_only)
+        in_turn = loop.kind in IN_TURN or (loop.kind == "tool" and len(repeated) > 1)
+        positions = sorted((not in_turn and alike.intersection(covered)) or covered)
+        times = repeated[0][1] if calls_only and len(repeated) == 1 else len(positions)
         names = dict.fromkeys(trajectory.turns[n - 1].speaker for n in positions)
         who = [(name or "")[:MAX_SPEAKER_CHARACTERS] for name in names]
         listed.append(
             {
                 "loop": loop,
                 "who": who if len(who) == 1 and who[0] else len(who),
-                "messages": len(positions),
+                "times": times,
                 "frame": fill_frame(loop),
-                "repeated": list_repeated(trajectory.turns, positions),
+                "in_turn": in_turn,
+                "repeated": repeated,
             }
         )
     return listed

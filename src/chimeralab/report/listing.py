@@ -31,6 +31,7 @@ ColumnHeading = tuple[str, str, str | None, str | None]
 class ConversationRow(NamedTuple):
     """One conversation: its kind of loop, where it loops, and what that cost.
 
+    The kind of loops among thoughts is `reasoning`.
     `share` is that of the messages inside a loop, `strip` where they are, as an SVG path, and
     `evidence` says what repeats. `key` identifies the row on a live page.
     """
@@ -41,6 +42,7 @@ class ConversationRow(NamedTuple):
     messages: int
     parent: str | None = None
     kind: str | None = None
+    period: int | None = None
     since: int | None = None
     until: int | None = None
     share: float | None = None
@@ -61,7 +63,9 @@ class ConversationRow(NamedTuple):
 
     @property
     def loop(self) -> str:
-        return "…" if self.kind is None else NO_LOOP.get(self.kind) or name_kind(self.kind)
+        if self.kind is None:
+            return "…"
+        return NO_LOOP.get(self.kind) or name_kind(self.kind, self.period or 1)
 
     @property
     def since_text(self) -> str:
@@ -97,7 +101,7 @@ def make_row(
     detection: Detection, messages: int, href: str, key: int | None = None
 ) -> ConversationRow:
     """Make the row of a conversation from its first loop, or else from its strongest finding."""
-    kind, since = _kind(detection)
+    kind, period, since = _kind(detection)
     looping = [loop for loop in list_verdicts(detection.loops) if loop.began == since]
     cost = detection.loop_cost
     return ConversationRow(
@@ -106,6 +110,7 @@ def make_row(
         detection.source,
         messages,
         kind=kind,
+        period=period,
         since=since,
         until=looping[0].ended if looping else None,
         share=(detection.looping_messages or 0) / messages if messages else None,
@@ -117,15 +122,17 @@ def make_row(
     )
 
 
-def _kind(detection: Detection) -> tuple[str, int | None]:
+def _kind(detection: Detection) -> tuple[str, int | None, int | None]:
+    """The kind, period and start of the first loop, or else the strongest finding."""
     for level in ("verdict", "notice"):
         loops = [loop for loop in detection.loops if loop.level == level]
         if loops:
             first = min(loops, key=lambda loop: loop.began)
-            return (first.kind if level == "verdict" else "notice"), first.began
+            kind = "reasoning" if first.stream == "reasoning" else first.kind
+            return (kind if level == "verdict" else "notice"), first.period, first.began
         if detection.first_collapse_turn:
-            return "collapse", detection.positions[detection.first_collapse_turn - 1]
-    return ("none" if detection.looping is not None else "unasked"), None
+            return "collapse", None, detection.positions[detection.first_collapse_turn - 1]
+    return ("none" if detection.looping is not None else "unasked"), None, None
 
 
 def message_spans(detection: Detection, messages: int) -> list[tuple[int, int]]:

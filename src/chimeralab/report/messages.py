@@ -4,7 +4,6 @@ import json
 import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import pairwise, zip_longest
 from textwrap import indent
@@ -294,8 +293,11 @@ def describe_turn(turn: Turn) -> str:
     >>> describe_turn(Turn("Once\\n more."))
     'Once more.'
     """
-    calls = (f"{call.name} {_arguments(call) or ''} → {call.result}" for call in turn.calls)
-    return " ".join("\n".join([turn.text, *calls]).split())
+    return " ".join([*turn.text.split(), *map(describe_call, turn.calls)])
+
+
+def describe_call(call: Call) -> str:
+    return " ".join(f"{call.name} {_arguments(call) or ''} → {call.result or 'no result'}".split())
 
 
 def _mark(text: Text, earlier: str) -> Text:
@@ -328,19 +330,21 @@ def mark_news(text: str, earlier: str) -> str:
 _SAME, _NEW = Markup('<span class="same">{}</span>'), Markup("<mark>{}</mark>")
 
 
-def list_repeated(turns: Sequence[Turn], positions: Sequence[int]) -> list[tuple[str, int]]:
+def list_repeated(
+    turns: Sequence[Turn], positions: Sequence[int], *, calls_only: bool = False
+) -> list[tuple[str, int]]:
     """The texts that recur among the messages of a loop, and how often each came.
 
-    Where no message as a whole does, calls are counted without what is said about them.
+    With `calls_only`, or where no message as a whole does, calls are counted without what is said
+    about them.
 
     >>> list_repeated([Turn("Yes."), Turn("No."), Turn("Yes."), Turn("No.")], [1, 2, 3, 4])
     [('Yes.', 2), ('No.', 2)]
     """
     inside = [turns[position - 1] for position in positions]
     counted = Counter(map(describe_turn, inside))
-    if len(counted) > len(inside) / 2:
-        calls = (replace(turn, text="") for turn in inside if turn.calls)
-        counted = Counter(map(describe_turn, calls)) or counted
+    if calls_only or len(counted) > len(inside) / 2:
+        counted = Counter(describe_call(call) for turn in inside for call in turn.calls) or counted
     often = [each for each in counted.most_common(MAX_TEXTS) if each[1] > 1]
     return [(shorten(text), n) for text, n in often]
 

@@ -47,6 +47,7 @@ SCHEMA = """
         parent TEXT,
         run TEXT NOT NULL,
         kind TEXT,
+        period INTEGER,
         since INTEGER,
         until INTEGER,
         share REAL,
@@ -67,7 +68,7 @@ SCHEMA = """
     CREATE TABLE contents (n INTEGER PRIMARY KEY, trajectory BLOB NOT NULL, detection BLOB);
     CREATE VIRTUAL TABLE texts USING fts5 (text, content='');
 """
-JUDGED = ("kind", "since", "until", "share", "strip", "evidence", "tokens", "estimated")
+JUDGED = ("kind", "period", "since", "until", "share", "strip", "evidence", "tokens", "estimated")
 ROW = ", ".join(("n", "id", "source", "messages", "parent", *JUDGED))
 PAGE = 50
 # Sort keys of the table, and their columns.
@@ -383,7 +384,7 @@ class LogScanner:
             self.notes.append(text)
 
     def read_all(self) -> None:
-        """Read every conversation and detect loops, which needs words only."""
+        """Read every conversation and detect the loops that words show."""
         words = Judge(None, LOOPS, prices=self.prices)
         for path in self.paths:
             try:
@@ -424,30 +425,30 @@ class LogScanner:
         self._publish()
 
     def _judge_all(self) -> None:
-        """Add the collapse verdicts and similarities, which need vectors."""
+        """Add what needs vectors: collapse, similarities, and loops that words don't show."""
         try:
-            judge = Judge(LOCKED, None, trace=True)
+            judge = Judge(LOCKED, LOOPS, trace=True, prices=self.prices)
         except (ChimeraError, OSError) as error:
             self.note(f"no collapse verdicts and no similarities: {error}")
             return
-        for group in self._batches():
+        for batch in self._batches():
             if self._stopped.is_set():
                 return
             with ENCODING:
-                judged = list(judge.judge(trajectory for _, trajectory, _ in group))
+                judged = list(judge.judge(batch))
             with self.index.transaction():
-                for (n, trajectory, words), (_, new) in zip(group, judged, strict=True):
-                    self._judge(n, trajectory, _with_loops(new, words))
+                for trajectory, detection in judged:
                     self.judged += 1
+                    self._judge(self.judged, trajectory, detection)
             self._publish()
 
-    def _batches(self) -> Iterator[list[tuple[int, Trajectory, Detection | None]]]:
+    def _batches(self) -> Iterator[list[Trajectory]]:
         """Load all conversations in batches."""
-        group, turns = [], 0
+        group, turns = list[Trajectory](), 0
         for n in range(1, self.read + 1):
             stored = self.index.get(n)
             assert stored is not None
-            group.append((n, *stored))
+            group.append(stored[0])
             turns += len(stored[0].turns)
             if turns >= BATCH_TURNS:
                 yield group
@@ -479,20 +480,3 @@ def row_patches(row: ConversationRow) -> Iterator[Patch]:
     for name, text in cells.items():
         yield patch(f"{row.key}-{name}", text)
     yield patch(f"{row.key}-strip", path=row.strip or "")
-
-
-def _with_loops(new: Detection, words: Detection | None) -> Detection:
-    """Merge a collapse verdict with the loops that were found before."""
-    names = (
-        "steps",
-        "looping",
-        "loops",
-        "loop_score",
-        "loop_detector",
-        "messages",
-        "looping_messages",
-        "cost",
-        "loop_cost",
-        "after_notice",
-    )
-    return replace(new, **{name: getattr(words, name) for name in names}) if words else new

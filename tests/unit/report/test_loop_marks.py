@@ -67,6 +67,31 @@ def test_ended_loop_names_its_last_message() -> None:
     assert len(re.findall(r"repeats \d", shown)) == 4
 
 
+def test_only_the_calls_that_repeat_are_counted() -> None:
+    turns = [USER, *[call()] * 3, call("pwd"), call("date")]
+    verdict = Loop(
+        "verdict", "tool", "calls", 2, 4, None, 1, (2, 3), "ls", 0.6, ((3, 2), (4, 2, 3))
+    )
+    [found] = list_loops(
+        Trajectory("talk", turns), _with(detect(turns, detector=None), verdict), LOOPS
+    )
+    shown = words_in(render_macro("blocks.html", "loop_sentence", found, len(turns)))
+    assert "Since message 2, assistant makes the same call: 3 times, to the end." in shown
+
+
+def test_calls_that_take_turns_are_quoted_each_and_counted_by_messages() -> None:
+    turns = [USER, *[call("ls"), call("pwd")] * 3]
+    verdict = Loop(
+        "verdict", "tool", "calls", 2, 6, None, 2, (2, 4), "ls", 0.6, ((4, 2), (6, 2, 4))
+    )
+    [found] = list_loops(
+        Trajectory("talk", turns), _with(detect(turns, detector=None), verdict), LOOPS
+    )
+    shown = words_in(render_macro("blocks.html", "loop_sentence", found, len(turns)))
+    assert "makes the same few calls in turn: 6 messages, to the end." in shown
+    assert [times for _, times in found["repeated"]] == [3, 3]
+
+
 def test_page_says_that_there_is_no_loop() -> None:
     assert "No loop in 3 messages and tool calls." in words(drawn(*said(*NEWS)))
 

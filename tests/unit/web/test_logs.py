@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from chimeralab import detect_all, readers
+from chimeralab.core.records import Loop, name_kind
 from chimeralab.core.schema import SCHEMA
+from chimeralab.report.listing import make_row
 from chimeralab.web.app import Site, application
 from chimeralab.web.log_index import LogScanner, Query, pages_of
 from chimeralab.web.safety import AllowedHosts, SecurityMiddleware, owner_auth
+from tests.unit.detection.test_winding import DEBATE, ENDING
 from tests.unit.web.conftest import OWN, PORT, TOKEN
 
 
@@ -155,6 +159,32 @@ def test_conversation_round_trips_through_the_index(scanner: LogScanner) -> None
     assert detection is not None
     assert detection.looping is False
     assert scanner.index.get(9_999) is None
+
+
+def test_verdicts_are_those_of_detect_with_vectors(tmp_path: Path) -> None:
+    talk = {"id": "a", "turns": [*DEBATE, *ENDING]}
+    (tmp_path / "log.jsonl").write_text(json.dumps(talk))
+    scanner = LogScanner([str(tmp_path)])
+    scanner.start()
+    scanner.wait()
+    stored, [[row], _] = scanner.index.get(1), scanner.index.find(Query())
+    scanner.close()
+    [judged] = detect_all(readers.read(tmp_path / "log.jsonl"))
+    assert stored is not None
+    assert stored[1] is not None
+    assert stored[1].loops == judged.loops
+    assert row.loop == "nothing new to say"
+
+
+def test_rows_name_loops_as_detect_does(scanner: LogScanner) -> None:
+    cycle = Loop("verdict", "cycle", "all", 1, 9, None, 3, (1,), "x", 0.6)
+    thoughts = Loop("verdict", "within-turn", "reasoning", 2, 2, 2, 1, (1,), "x", 0.6)
+    stored = scanner.index.get(1)
+    assert stored is not None
+    assert stored[1] is not None
+    for loop in (cycle, thoughts):
+        row = make_row(replace(stored[1], loops=(loop,)), 12, "")
+        assert row.loop == name_kind(loop.kind, loop.period, loop.stream)
 
 
 def test_index_is_deleted_when_the_server_stops(tmp_path: Path) -> None:

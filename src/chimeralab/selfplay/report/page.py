@@ -1,8 +1,9 @@
 """The report of a self-play study: how much collapsed, when, what differs, and conversations."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, starmap
 from math import isclose
+from operator import itemgetter
 from typing import Any
 
 from chimeralab import weights
@@ -87,7 +88,9 @@ def make_report(material: Material) -> Report:
     study, results = material.study, material.results
     choice, scope = choose(material.analysed_detections), scope_of(material.reliability)
     words, loops = scope.words, resolve_loops(study.plan.detector.settings)
-    conversations = show(choice, study.trajectories(), words, loops)
+    wanted = {found.id for kind in choice for found in kind}
+    talks = {talk.id: talk for talk in study.trajectories() if talk.id in wanted}
+    conversations = show(choice, talks, words, loops)
     sections = [*_results(material, *results)] if results else []
     first = sections[:1]
     del sections[:1]
@@ -115,6 +118,7 @@ def make_report(material: Material) -> Report:
             headline=headline(material),
             verdicts=[
                 *(head_blocks(material, results[0]) if results else ()),
+                *(looks_like(choice[0][0], talks, loops) if choice[0] else ()),
                 # With results, the figure and the cards say the second sentence.
                 *(paragraph(sentence, "finding") for sentence in summary[2 if results else 1 :]),
             ],
@@ -165,6 +169,18 @@ def head_blocks(material: Material, analysis: Analysis) -> Iterator[Block]:
         "hot": False,
     }
     yield TextBlock("result_cards", lines=[*cards, trust])
+
+
+def looks_like(
+    worst: Detection, talks: Mapping[str, Trajectory], loops: Loops
+) -> Iterator[TextBlock]:
+    """What repeats most often in the conversation with the largest share of collapsed turns."""
+    listed = list_loops(talks[worst.id], worst, loops)
+    found = [each for loop in listed for each in loop["repeated"]]
+    if found:
+        text, times = max(found, key=itemgetter(1))
+        about = {"id": worst.id, "times": times, "turns": len(talks[worst.id].turns)}
+        yield TextBlock("looks_like", text, lines=[about])
 
 
 def _card(each: Effect, number: int, material: Material) -> dict[str, Any]:
@@ -411,13 +427,11 @@ def choose(detections: Iterable[Detection], each: int = EACH) -> Choice:
 
 def show(
     choice: Choice,
-    trajectories: Iterable[Trajectory],
+    talks: Mapping[str, Trajectory],
     words: ResultWords,
     loops: Loops = LOOPS,
 ) -> list[Section]:
     """Show the chosen conversations, each with its verdict, figures and turns."""
-    wanted = {found.id for kind in choice for found in kind}
-    texts = {talk.id: talk for talk in trajectories if talk.id in wanted}
     kinds = {
         "collapsed": f"Largest share of {words.turns}",
         "looping": f"Loops without a {words.event}",
@@ -427,7 +441,7 @@ def show(
         Section(
             f"{kind}-{number}",
             title,
-            list(_conversation(f"{kind}-{number}", found, texts[found.id], words, loops)),
+            list(_conversation(f"{kind}-{number}", found, talks[found.id], words, loops)),
             found.id,
         )
         for (kind, title), chosen in zip(kinds.items(), choice, strict=True)
