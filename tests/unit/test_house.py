@@ -31,7 +31,8 @@ CEILINGS = {
     # first; streams, budgets and the wrappers of streams; identity, advice and runs in guards.
     # Four for one configuration (what a project says, rules per tool, `chimera config`) and for
     # the hooks of Codex, Gemini CLI and opencode.
-    "files": 276,  # wanted: 260
+    # Two more: the guards for AG2 and in front of MCP servers.
+    "files": 278,  # wanted: 260
     # More: 1,900 lines for the readers of wild logs; 900 for calibration, turn labels and rules of
     # the rubric; 600 for cells read in one place and stores that reading leaves alone; 450 for
     # exports that read back, live metrics and statements; 350 for unseen cycles and AC1; 600 for
@@ -44,7 +45,8 @@ CEILINGS = {
     # classes in guards; 500 for pages that answer in ten seconds; 300 for formats; 200 for limits
     # and redaction of what attacks found.
     # 700 for one configuration of commands, guards and tests, and for what the merge brought.
-    "lines": 62_700,  # wanted: 47_000
+    # 390 for the guards for AG2 and in front of MCP servers.
+    "lines": 63_090,  # wanted: 47_000
     "records per 1,000 lines": 5.15,  # wanted: 5
     # Up by 0.5: each class of tool calls in loops-2, and each cause, is a function of its own.
     "one-place functions, %": 13.0,  # wanted: 14

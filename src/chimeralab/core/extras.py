@@ -33,6 +33,7 @@ PURPOSES = {
     "adk": "Google ADK agents",
     "smolagents": "smolagents",
     "autogen": "AutoGen teams",
+    "ag2": "AG2 agents",
     "ray": "Ray jobs",
 }
 
