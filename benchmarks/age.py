@@ -13,7 +13,7 @@ Row = Mapping[str, object]
 SCORING = "trial/scoring.py trial/replies.py trial/wording.py trial/opposites.txt"
 ZOO = "benchmarks/validity/loop_zoo"
 LOOP_LOGS = f"benchmarks/validity/loop_logs.py benchmarks/validity/loop_rules.py {ZOO}"
-GUARD_LOGS = f"{LOOP_LOGS} benchmarks/validity/guard_hosts.py benchmarks/validity/guard_peers.py"
+GUARD_LOGS = f"{LOOP_LOGS} benchmarks/validity/guard_hosts.py benchmarks/stuck/rules"
 MEASURES = {
     "speed.analyse": "cli/analyse.py selfplay stats",
     "speed.async_guard": "detection embedding",

@@ -7,6 +7,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -15,6 +17,8 @@ from chimeralab import Trajectory
 from chimeralab.core.records import RESULT_ROLES, Call, role_of_turn
 from chimeralab.detection.guard import read_message
 from chimeralab.integrations.claude_code import ClaudeCodeHook
+from chimeralab.integrations.command_hooks import CommandHook
+from chimeralab.integrations.mcp_proxy import ToolGuard
 from chimeralab.integrations.watch import GuardAction, Watch
 from chimeralab.readers.chat import ChatMessage
 
@@ -324,7 +328,7 @@ def _pass_to_hook(
         }  # fmt: skip
         file.flush()
         hook = make_hook()
-        asked = Recorder(hook)
+        asked = Recorder(hook._watch, "follow_safely")
         answer = hook.answer(event)
         part = {"type": "tool_result", "tool_use_id": name, "content": call.result}
         file.write(transcript_line("user", n, message={"role": "user", "content": [part]}))
@@ -335,17 +339,20 @@ def _pass_to_hook(
 
 
 class Recorder:
-    """Keeps what the guard of a hook said last."""
+    """Keeps what the guard of a host said last, by the methods that ask it."""
 
-    def __init__(self, hook: Any) -> None:
+    def __init__(self, watch: Watch, *methods: str) -> None:
         self.last: GuardAction | None = None
-        follow = type(hook._watch).follow_safely
+        for name in methods:
+            setattr(watch, name, self._record(getattr(type(watch), name), watch))
 
+    def _record(self, ask: Callable[..., GuardAction | None], watch: Watch) -> Any:
         def record(*given: Any, **named: Any) -> GuardAction | None:
-            self.last = follow(hook._watch, *given, **named)
-            return self.last
+            found = ask(watch, *given, **named)
+            self.last = found or self.last
+            return found
 
-        hook._watch.follow_safely = record
+        return record
 
 
 def by_claude_code(talk: Trajectory) -> Iterator[Ask]:
@@ -359,16 +366,108 @@ def by_claude_agent_sdk(talk: Trajectory) -> Iterator[Ask]:
     return ask_hook(talk, lambda: hook)
 
 
+def ask_command(host: str, talk: Trajectory) -> Iterator[Ask]:
+    """Ask the hook of a program as it does: a new process, before and after each call."""
+    make = {"codex": codex_event, "gemini-cli": gemini_event, "opencode": opencode_event}[host]
+    with tempfile.TemporaryDirectory() as folder:
+
+        def ask(kind: str, **fields: Any) -> GuardAction | None:
+            hook = CommandHook(host, folder)
+            asked = Recorder(hook._watch, "follow", "check_call")
+            hook.answer(make(kind, **fields))
+            return asked.last
+
+        for said in read_log(talk):
+            if said.role == "user":
+                ask("prompt", text=said.text)
+            for name, call in said.calls:
+                if call.result is None:
+                    continue
+                fields = {"tool": call.name, "given": arguments_of(call), "name": name}
+                refused = ask("call", **fields)
+                yield said.position, refused and refused._replace(action="stop")
+                yield said.position, ask("result", text=call.result, **fields)
+
+
+def codex_event(kind: str, *, text: str = "", **call: Any) -> Message:
+    names = {"prompt": "UserPromptSubmit", "call": "PreToolUse", "result": "PostToolUse"}
+    event: Message = {"hook_event_name": names[kind], "session_id": "s"}
+    if kind == "prompt":
+        return {**event, "prompt": text}
+    event |= {"tool_name": call["tool"], "tool_input": call["given"], "tool_use_id": call["name"]}
+    return {**event, "tool_response": text} if kind == "result" else event
+
+
+def gemini_event(kind: str, *, text: str = "", **call: Any) -> Message:
+    names = {"prompt": "BeforeAgent", "call": "BeforeTool", "result": "AfterTool"}
+    event = {**codex_event(kind, text=text, **call), "hook_event_name": names[kind]}
+    return {**event, "tool_response": {"llmContent": text}} if kind == "result" else event
+
+
+def opencode_event(kind: str, *, text: str = "", **call: Any) -> Message:
+    event = {"event": kind, "sessionID": "s", "text": text}
+    return {**event, "tool": call["tool"], "args": call["given"]} if call else event
+
+
+def by_mcp(talk: Trajectory) -> Iterator[Ask]:
+    """All tools of a log as those of one server, which does not hear the user."""
+    guard = ToolGuard(clock=count(step=10).__next__)
+    for said in read_log(talk):
+        for name, call in said.calls:
+            if call.result is None:
+                continue
+            asked = Recorder(guard.watch, "update")
+            params = {"name": call.name, "arguments": arguments_of(call)}
+            loop = guard.watch.warning(str(guard.talk))
+            if guard.ask({"id": name, "method": "tools/call", "params": params}):
+                assert loop
+                yield said.position, GuardAction("stop", loop.advice, loop.loop)
+            result = {"content": [{"type": "text", "text": call.result}], "isError": call.error}
+            guard.pass_on({"id": name, "result": result})
+            yield said.position, asked.last
+
+
+def by_ag2(talk: Trajectory) -> Iterator[Ask]:
+    host = importlib.import_module("chimeralab.integrations.ag2")
+    ag2 = importlib.import_module("ag2.events")
+
+    def make(said: Said) -> list[Any]:
+        if said.role == "system":
+            return []
+        if said.role == "user":
+            return [ag2.ModelRequest([ag2.TextInput(said.text)])]
+        calls = [
+            ag2.ToolCallEvent(
+                call.name, id=name, arguments=json.dumps(arguments_of(call), default=str)
+            )
+            for name, call in said.calls
+        ]
+        results = [
+            ag2.ToolResultEvent.from_call(asked, call.result)
+            for asked, (_, call) in zip(calls, said.calls, strict=True)
+            if call.result is not None
+        ]
+        message = ag2.ModelMessage(said.text) if said.text else None
+        return [ag2.ModelResponse(message, tool_calls=ag2.ToolCallsEvent(calls)), *results]
+
+    return ask_before_each_answer(talk, make, host._to_messages)
+
+
 HOSTS: dict[str, Callable[[Trajectory], Iterator[Ask]]] = {
     "watch": by_watch,
     "langchain": by_langchain,
     "claude-code": by_claude_code,
     "claude-agent-sdk": by_claude_agent_sdk,
+    "codex": partial(ask_command, "codex"),
+    "gemini-cli": partial(ask_command, "gemini-cli"),
+    "opencode": partial(ask_command, "opencode"),
+    "mcp": by_mcp,
     "openai-agents": by_openai_agents,
     "litellm": by_litellm,
     "pydantic-ai": by_pydantic_ai,
     "adk": by_adk,
     "smolagents": by_smolagents,
     "autogen": by_autogen,
+    "ag2": by_ag2,
     "opentelemetry": by_opentelemetry,
 }

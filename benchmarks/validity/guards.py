@@ -1,7 +1,7 @@
 """Live guards on logs that others wrote: what they interrupt, and what they would have saved.
 
     .venv-integrations/bin/python -m benchmarks.validity.guards
-    python -m benchmarks.validity.guards --only watch,claude-code --list
+    python -m benchmarks.validity.guards --only watch claude-code --list
 
 Each labelled log is replayed through the conversion of each host's guard: the host's own objects
 are made of it, and the guard is asked before each answer of the model, as in the host. The rules
@@ -17,12 +17,20 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from benchmarks.stuck.rules import RULES
+from benchmarks.stuck.rules.seam import Rule
 from benchmarks.validity import wild
 from benchmarks.validity.guard_hosts import HOSTS, Ask
-from benchmarks.validity.guard_peers import PEERS
 from benchmarks.validity.loop_logs import Log
+from chimeralab import Trajectory
 from chimeralab.core.records import Turn, count_tokens
+from chimeralab.detection.seam import Observation
 
+PEERS = {
+    f"rules of {name}": rule
+    for name, rule in RULES.items()
+    if name.startswith(("OpenHands", "gemini-cli", "qwen-code", "OpenClaw"))
+}
 SETS = ("agents", "labelled", "tau-bench", "agents-dev", "agents-held")
 
 
@@ -45,6 +53,15 @@ def replay(asks: Iterable[Ask]) -> list[Interruption]:
             if action.action == "stop":
                 break
     return found
+
+
+def first_alarm(rule: Rule, talk: Trajectory) -> list[Interruption]:
+    """The first thing that another guard does: warn, ask, nudge or stop."""
+    stream = rule.start()
+    for position, turn in enumerate(talk.turns, start=1):
+        if stream.update(Observation(turn)).collapsed:
+            return [Interruption("alarm", rule.name, position)]
+    return []
 
 
 def tokens_between(turns: Sequence[Turn], first: int, last: int) -> int:
@@ -122,17 +139,17 @@ def collect(names: Iterable[str]) -> list[Log]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--list", action="store_true", help="every interruption of a healthy log")
-    parser.add_argument("--only", default=",".join((*HOSTS, *PEERS)), help="guards, with commas")
-    parser.add_argument("--sets", default=",".join(SETS), help="sets of logs, with commas")
+    parser.add_argument("--only", nargs="+", default=[*HOSTS, *PEERS], help="guards")
+    parser.add_argument("--sets", nargs="+", default=SETS, help="sets of logs")
     asked = parser.parse_args()
-    logs = collect(asked.sets.split(","))
-    for name in asked.only.split(","):
+    logs = collect(asked.sets)
+    for name in asked.only:
         tally = Tally(name)
         try:
             for log in logs:
-                asks = HOSTS[name](log.talk) if name in HOSTS else ()
-                alarms = PEERS[name](log.talk) if name in PEERS else replay(asks)
-                tally.add(log, [Interruption(*each) for each in alarms])
+                peer = PEERS.get(name)
+                found = first_alarm(peer, log.talk) if peer else replay(HOSTS[name](log.talk))
+                tally.add(log, found)
         except ImportError as error:
             print(f"{name:26} left out: {error}")
             continue

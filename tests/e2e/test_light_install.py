@@ -30,6 +30,7 @@ HOSTS = {
     "openai-agents": "openai_agents", "pydantic-ai": "pydantic_ai", "autogen": "autogen",
     "opentelemetry": "opentelemetry", "adk": "adk", "smolagents": "smolagents",
     "mcp": "mcp_server",
+    "ag2": "ag2",
 }  # fmt: skip
 """The extras of live guards, and the module of each in `chimeralab.integrations`."""
 # A fresh environment must not see the sources that this process may have been pointed to.

@@ -302,6 +302,42 @@ def autogen(script: Script, **settings: Any) -> Say:
     return lambda text: asyncio.run(agent.run(task=text)).messages[-1].content
 
 
+def ag2(script: Script, **settings: Any) -> Say:
+    from ag2 import Agent, MemoryStream
+    from ag2.config import LLMClient
+    from ag2.events import ModelMessage, ModelResponse, ToolCallEvent, ToolCallsEvent
+    from ag2.testing import TestConfig
+
+    from chimeralab.integrations.ag2 import LoopGuard
+
+    class Scripted(LLMClient):
+        async def __call__(self, messages: Any, context: Any, **_: Any) -> ModelResponse:
+            # The texts of events are shortened when they are printed.
+            parts = [part for each in messages for part in getattr(each, "parts", ())]
+            page = script.ask([part.content for part in parts])
+            if page is None:
+                return ModelResponse(ModelMessage(DONE))
+            given = json.dumps(page)
+            calls = [
+                ToolCallEvent(script.name, arguments=given, id=f"c{script.asked}_{n}")
+                for n in range(script.twins)
+            ]
+            return ModelResponse(tool_calls=ToolCallsEvent(calls))
+
+    class Config(TestConfig):
+        def create(self) -> LLMClient:
+            return Scripted()
+
+    guard = LoopGuard(**settings)
+    agent = Agent("scripted", config=Config(), tools=[script.tool], middleware=[guard])
+    stream = MemoryStream()
+
+    async def run(text: str) -> str:
+        return str((await agent.ask(text, stream=stream)).body)
+
+    return lambda text: asyncio.run(run(text))
+
+
 HOSTS: dict[str, tuple[str, Callable[..., Say]]] = {
     "langchain": ("langchain", langchain),
     "openai-agents": ("agents", openai_agents),
@@ -310,8 +346,9 @@ HOSTS: dict[str, tuple[str, Callable[..., Say]]] = {
     "adk": ("google.adk", adk),
     "smolagents": ("smolagents", smolagents),
     "autogen": ("autogen_agentchat", autogen),
+    "ag2": ("ag2", ag2),
 }
-REFUSING = ("langchain", "pydantic-ai", "adk")
+REFUSING = ("langchain", "pydantic-ai", "adk", "ag2")
 
 
 def talk(host: str, script: Script, *said: str, **settings: Any) -> list[str]:

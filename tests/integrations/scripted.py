@@ -53,6 +53,7 @@ SCRIPTS |= {
     "searches": lambda n, told: Step(n, "No results found.", _reword(n)),
     "explains": lambda n, told: Step(n, "make: nothing to be done", _explain(n)),
     "undoes": lambda n, told: Step(n, f"Revision {n}.", _undo(n)),
+    "fails": lambda n, told: Step(n, f"no row {n} in the table"),
 }
 
 

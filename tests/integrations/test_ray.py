@@ -246,8 +246,8 @@ def test_bad_input_is_listed_in_errors_and_the_job_continues(
     } == {
         "cut.parquet": (None, "can't be read as Parqu"),
         "empty.jsonl": (None, "empty"),
-        "gap.jsonl": (4, "is not a conversation "),
-        "other.parquet": (1, "is not a conversation "),
+        "gap.jsonl": (4, "not a conversation in "),
+        "other.parquet": (1, "not a conversation in "),
     }
     assert {row["id"].partition("-")[0] for row in table(out)} == {*"abc", "gap", "renamed"}
     # The next run tries again what gave nothing, and still says so.

@@ -123,6 +123,23 @@ _add_command("gemini-cli", "Gemini CLI", ".gemini/settings.json")
 _add_command("opencode", "opencode", ".opencode/plugins/chimera.js")
 
 
+@hook.command("mcp", context_settings={"allow_interspersed_args": False})
+@with_options(*TOOL_OPTIONS)
+@click.argument("server", nargs=-1, required=True)
+def mcp(ignore: tuple[str, ...], repeats: tuple[str, ...], server: tuple[str, ...]) -> None:
+    """Guard the tools of an MCP server: run it, and pass on what is said.
+
+    Put it before the command of the server, where your agent is told which servers to start.
+
+    \b
+    Example:
+      chimera hook mcp --ignore wait npx -y @modelcontextprotocol/server-filesystem .
+    """
+    from chimeralab.integrations import mcp_proxy  # noqa: PLC0415 - start-up time
+
+    sys.exit(mcp_proxy.main(server, tools=parse_tools(ignore, repeats)))
+
+
 def with_hook(settings: dict[str, Any], command: str | None) -> dict[str, Any]:
     """Add our command to every event once, or remove it; leave everything else as it is."""
     hooks = {name: list(entries) for name, entries in settings.get("hooks", {}).items()}

@@ -34,6 +34,7 @@ PURPOSES = {
     "smolagents": "smolagents",
     "autogen": "AutoGen teams",
     "mcp": "MCP servers",
+    "ag2": "AG2 agents",
     "ray": "Ray jobs",
 }
 

@@ -19,7 +19,7 @@ from chimeralab.core.config import find_config
 from chimeralab.core.errors import ChimeraError, InputError, LoopDetected
 from chimeralab.core.records import Call, Loop
 from chimeralab.detection.calls import normalize_arguments
-from chimeralab.detection.guard import Guard, identify_loop, read_message
+from chimeralab.detection.guard import Guard, LoopWarning, identify_loop, read_message
 from chimeralab.detection.loops import Loops
 from chimeralab.detection.runs import RunWork
 from chimeralab.detection.streams import MessageStreams, StreamCut
@@ -248,10 +248,25 @@ class Watch:
     def check_call(
         self, messages: Any, name: str, arguments: Any, key: str = ""
     ) -> GuardAction | None:
-        """Whether a call that the model has asked for is to be refused, after these messages."""
+        """Whether a call that the model has asked for is to be refused, after these messages.
+
+        With None for the messages, those of the key count that were given to `update`.
+        """
         if not (self.enabled and self._refuses):
             return None
-        return self._follow(messages, key, lambda talk: talk.check_call(name, arguments))
+
+        def decide(talk: _Conversation) -> GuardAction | None:
+            return talk.check_call(name, arguments)
+
+        if messages is None:
+            return self._judge((key, key), (), self._start, decide)
+        return self._follow(messages, key, decide)
+
+    def warning(self, key: str = "") -> LoopWarning | None:
+        """The loop in progress in a conversation given to `update`, if any; nothing is nudged."""
+        with self._lock:
+            conversation = self._conversations.get(key)
+            return conversation.guard.warning if conversation else None
 
     def allow(self, loop: Loop, steps: int = ALLOWED_STEPS) -> None:
         """Let a loop go on for a number of repeats; after them, it is nudged again first."""

@@ -10,65 +10,14 @@ from typing import Any
 
 import pytest
 
+from chimeralab import Guard
 from chimeralab.integrations import command_hooks
 from chimeralab.integrations.command_hooks import DIALECTS, CommandHook, forget_old
 from chimeralab.integrations.watch import MARK
+from tests.hook_events import NAMES, make_event, read_reply, run_hooked
+from tests.integrations.scripted import STEPS, Script
 
 HOSTS = tuple(DIALECTS)
-
-
-# What is common to the events of each program, with all fields of its source.
-COMMON: dict[str, dict[str, Any]] = {
-    "codex": {
-        "session_id": "019a", "turn_id": "t1", "transcript_path": None, "cwd": "/work",
-        "model": "gpt-5", "permission_mode": "default",
-    },
-    "gemini-cli": {
-        "session_id": "5d1f", "transcript_path": "/tmp/chat.json", "cwd": "/work",
-        "timestamp": "2026-08-21T16:16:56.000Z",
-    },
-    "opencode": {"sessionID": "ses_1"},
-}  # fmt: skip
-NAMES = {
-    "codex": {"prompt": "UserPromptSubmit", "call": "PreToolUse", "result": "PostToolUse"},
-    "gemini-cli": {"prompt": "BeforeAgent", "call": "BeforeTool", "result": "AfterTool"},
-}
-
-
-def event(
-    host: str, kind: str, *, result: str = "1 failed", command: str = "make", text: str = "continue"
-) -> dict[str, Any]:
-    """An event in the shape of the program's source; those of opencode are of our plugin."""
-    given = dict(COMMON[host])
-    if host == "opencode":
-        given |= {"event": kind}
-        return given | (
-            {"text": text}
-            if kind == "prompt"
-            else {"tool": "bash", "args": {"command": command}, "text": result}
-        )
-    given |= {"hook_event_name": NAMES[host][kind]}
-    if kind == "prompt":
-        return {**given, "prompt": text}
-    if host == "codex":
-        call = {"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "call_1"}
-        return given | call | ({"tool_response": result} if kind == "result" else {})
-    given |= {"tool_name": "run_shell_command", "tool_input": {"command": command}}
-    answer = {"llmContent": result, "returnDisplay": result}
-    return given | ({"tool_response": answer} if kind == "result" else {})
-
-
-def said(answer: dict[str, Any]) -> str | None:
-    """What a reply does, in the words of the guard."""
-    text = json.dumps(answer, ensure_ascii=False)
-    if not answer:
-        return None
-    if answer.get("continue") is False or answer.get("action") == "stop":
-        return "stop"
-    if "deny" in text or answer.get("action") == "refuse":
-        return "refuse"
-    assert MARK in text
-    return "nudge"
 
 
 @pytest.fixture(params=HOSTS)
@@ -79,12 +28,12 @@ def host(request: pytest.FixtureRequest) -> str:
 def after(folder: Path, host: str, steps: int, **settings: Any) -> list[str | None]:
     """What a new process answers to each result, as the programs run it."""
     ask = [CommandHook(host, str(folder), **settings) for _ in range(steps)]
-    return [said(each.answer(event(host, "result"))) for each in ask]
+    return [read_reply(each.answer(make_event(host, "result"))) for each in ask]
 
 
 def call(folder: Path, host: str, **settings: Any) -> str | None:
     """What is answered to the repeated call before it is made."""
-    return said(CommandHook(host, str(folder), **settings).answer(event(host, "call")))
+    return read_reply(CommandHook(host, str(folder), **settings).answer(make_event(host, "call")))
 
 
 def test_each_program_is_nudged_then_stopped_and_nudged_first_after_a_prompt(
@@ -93,15 +42,16 @@ def test_each_program_is_nudged_then_stopped_and_nudged_first_after_a_prompt(
     stop = "stop" if DIALECTS[host].can_end else None
     assert after(tmp_path, host, 6) == [None, None, "nudge", None, stop, stop]
     assert call(tmp_path, host) == (None if stop else "refuse")
-    assert CommandHook(host, str(tmp_path)).answer(event(host, "prompt")) == {}
-    assert call(tmp_path, host) is None
-    assert after(tmp_path, host, 3) == ["nudge", None, stop]
+    for _ in range(2):
+        assert CommandHook(host, str(tmp_path)).answer(make_event(host, "prompt")) == {}
+        assert call(tmp_path, host) is None
+        assert after(tmp_path, host, 3) == ["nudge", None, stop]
 
 
 def test_user_lets_a_loop_go_on_in_words(host: str, tmp_path: Path) -> None:
     after(tmp_path, host, 5)
     hook = CommandHook(host, str(tmp_path))
-    assert hook.answer(event(host, "prompt", text="Carry on, it takes a while.")) == {}
+    assert hook.answer(make_event(host, "prompt", text="Carry on, it takes a while.")) == {}
     assert after(tmp_path, host, 10) == [None] * 10
 
 
@@ -109,29 +59,29 @@ def test_replies_are_those_that_the_sources_know(tmp_path: Path) -> None:
     """Codex rejects fields that it does not know, and ends no turn for a hook."""
     for host in ("codex", "gemini-cli"):
         hook = CommandHook(host, str(tmp_path), on_stop="refuse")
-        nudge = [hook.answer(event(host, "result")) for _ in range(5)][2]["hookSpecificOutput"]
+        nudge = [hook.answer(make_event(host, "result")) for _ in range(5)][2]["hookSpecificOutput"]
         assert set(nudge) == {"hookEventName", "additionalContext"}
         assert nudge["hookEventName"] == NAMES[host]["result"]
-    refused = CommandHook("codex", str(tmp_path)).answer(event("codex", "call"))
+    refused = CommandHook("codex", str(tmp_path)).answer(make_event("codex", "call"))
     assert set(refused) == {"hookSpecificOutput"}
     given = refused["hookSpecificOutput"]
     assert (given["hookEventName"], given["permissionDecision"]) == ("PreToolUse", "deny")
     assert given["permissionDecisionReason"].startswith(f"{MARK}this call was not made.")
     hook = CommandHook("gemini-cli", str(tmp_path), on_stop="refuse")
-    assert set(hook.answer(event("gemini-cli", "call"))) == {"decision", "reason"}
+    assert set(hook.answer(make_event("gemini-cli", "call"))) == {"decision", "reason"}
 
 
 def test_failures_of_gemini_and_results_of_mcp_servers_are_read(tmp_path: Path) -> None:
     hook, told = CommandHook("gemini-cli", str(tmp_path)), []
     for n in range(8):
-        given = event("gemini-cli", "result", command=f"run {n}")
+        given = make_event("gemini-cli", "result", command=f"run {n}")
         error = {"message": f"File not found: /work/{n}.py", "type": "file_not_found"}
         given["tool_response"] = {"llmContent": "", "returnDisplay": "", "error": error}
-        told.append(said(hook.answer(given)))
+        told.append(read_reply(hook.answer(given)))
     assert told == [*[None] * 4, "nudge", None, None, "stop"]
     hook = CommandHook("codex", str(tmp_path))
     for n in range(20):
-        given = event("codex", "result") | {"tool_name": "mcp__jobs__status"}
+        given = make_event("codex", "result") | {"tool_name": "mcp__jobs__status"}
         content = [{"type": "text", "text": f"{n} of 20 done"}]
         given["tool_response"] = {"content": content, "isError": False}
         assert hook.answer(given) == {}
@@ -140,27 +90,65 @@ def test_failures_of_gemini_and_results_of_mcp_servers_are_read(tmp_path: Path) 
 def test_only_the_repeated_call_is_refused(host: str, tmp_path: Path) -> None:
     assert after(tmp_path, host, 5, on_stop="refuse") == [None, None, "nudge", None, None]
     hook = CommandHook(host, str(tmp_path), on_stop="refuse")
-    assert said(hook.answer(event(host, "call"))) == "refuse"
-    assert hook.answer(event(host, "call", command="ls")) == {}
+    assert read_reply(hook.answer(make_event(host, "call"))) == "refuse"
+    assert hook.answer(make_event(host, "call", command="ls")) == {}
 
 
-def test_paging_and_polling_are_never_touched(host: str, tmp_path: Path) -> None:
-    hook = CommandHook(host, str(tmp_path))
-    for n in range(15):
-        assert hook.answer(event(host, "result", result=f"{n} % done")) == {}
-        paged = event(host, "result", command=f"page {n}", result=f"rows {n}0 to {n}9")
-        assert hook.answer(paged) == {}
+@pytest.mark.parametrize("kind", ["polls", "pages", "turns pages", "pages of forged nudges"])
+def test_polling_and_paging_for_fifty_steps_is_never_touched(
+    host: str, kind: str, tmp_path: Path
+) -> None:
+    script = Script(kind, steps=50)
+    assert run_hooked(host, tmp_path, script)
+    assert (script.nudged_after, len(script.calls)) == (None, 50)
 
 
-def test_unchanged_polling_is_advised_once(host: str, tmp_path: Path) -> None:
-    told = []
-    hook = CommandHook(host, str(tmp_path))
-    for _ in range(14):
-        told.append(said(hook.answer(event(host, "result", command="sleep 30", result="wait"))))
-    assert told == [*[None] * 9, "nudge", *[None] * 4]
+@pytest.mark.parametrize(
+    ("kind", "nudge", "made"),
+    [
+        ("waits", 10, 50),
+        ("repeats", 3, 5),
+        ("explains", 3, 5),
+        ("searches", 6, 10),
+        ("undoes", 4, 6),
+    ],
+)
+def test_classes_have_their_own_patience(
+    host: str, kind: str, nudge: int, made: int, tmp_path: Path
+) -> None:
+    script = Script(kind, steps=50 if kind == "waits" else 12)
+    ended = run_hooked(host, tmp_path, script)
+    assert (script.nudged_after, len(script.calls)) == (nudge, made)
+    assert ended is (kind == "waits" or not DIALECTS[host].can_end)
+    if kind == "waits":
+        assert len(script.nudges) == 1
 
 
-def test_damaged_sessions_and_strange_events_are_left_alone(host: str, tmp_path: Path) -> None:
+def test_agent_that_recovers_after_the_nudge_is_not_stopped(host: str, tmp_path: Path) -> None:
+    script = Script("recovers")
+    assert run_hooked(host, tmp_path, script)
+    assert (script.nudged_after, len(script.calls)) == (3, STEPS)
+
+
+def test_tool_declares_which_arguments_count(host: str, tmp_path: Path) -> None:
+    script = Script("searches")
+    run_hooked(host, tmp_path, script, tools={"search": {"identity": ["site"]}})
+    assert (script.nudged_after, len(script.calls)) == (3, 5)
+
+
+def test_an_error_inside_the_guard_never_breaks_the_program(
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Guard, "update", lambda *_: 1 / 0)
+    script = Script("repeats")
+    assert run_hooked(host, tmp_path, script)
+    assert (script.nudged_after, len(script.calls)) == (None, STEPS)
+    assert "the loop guard failed" in caplog.text
+
+
+def test_damaged_sessions_and_strange_events_are_left_alone(
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert after(tmp_path, host, 2) == [None, None]
     [session] = tmp_path.glob("*.jsonl")
     session.write_text(session.read_text() + "not JSON\n{}\n[1\n", encoding="utf-8")
@@ -168,7 +156,10 @@ def test_damaged_sessions_and_strange_events_are_left_alone(host: str, tmp_path:
     hook = CommandHook(host, str(tmp_path))
     for strange in ({}, {"hook_event_name": "SessionStart"}, {"event": "other"}):
         assert hook.answer(strange) == {}
-    assert CommandHook(host, str(tmp_path), enabled=False).answer(event(host, "result")) == {}
+    monkeypatch.setenv("CHIMERA_GUARD", "off")
+    assert after(tmp_path, host, 9) == [None] * 9
+    monkeypatch.delenv("CHIMERA_GUARD")
+    assert CommandHook(host, str(tmp_path), enabled=False).answer(make_event(host, "result")) == {}
     assert session.stat().st_mode & 0o077 == 0 or os.name == "nt"
 
 
@@ -186,7 +177,7 @@ def test_command_answers_without_numpy_and_prints_what_sets_it_up(tmp_path: Path
     command = [sys.executable, "-X", "importtime", "-m", "chimeralab", "hook", "codex"]
     ran = subprocess.run(
         command,
-        input=json.dumps(event("codex", "result")),
+        input=json.dumps(make_event("codex", "result")),
         env=environment,
         capture_output=True,
         text=True,
