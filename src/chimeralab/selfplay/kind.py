@@ -31,6 +31,7 @@ from chimeralab.selfplay.plan import (
     EXTRA_TABLES,
     ConditionTable,
     PromptTable,
+    cross_perturbations,
     read_countermeasure,
     read_extras,
     read_prompts,
@@ -80,6 +81,7 @@ class SelfPlay(Kind):
         "detector",
         "live",
         "run",
+        "perturbations",
         *EXTRA_TABLES,
     )
 
@@ -105,6 +107,7 @@ class SelfPlay(Kind):
             read_record(PromptTable, tables["prompts"], "[prompts]"), loader.folder
         )
         rules = read_record(Rules, tables.get("conversation", {}), "[conversation]")
+        conditions = cross_perturbations(tables, conditions, rules, by_model, loader)
         extras["outcomes"].check(conditions, {prompt.bucket for prompt in prompts})
         check_raters(extras["gate"], extras["raters"], models)
         return Design(models, conditions, rules, prompts, extras)
