@@ -107,6 +107,8 @@ of = "nudge"
 [perturbations.none]
 use = "none"
 of = "nudge"
+[escape]
+horizon = 6
 [conversation]
 turns = 14
 [detector]

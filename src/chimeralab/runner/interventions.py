@@ -312,7 +312,7 @@ class Schedule(Record):
     """When an arm of a condition is treated: after planned turns, or some turns into a loop.
 
     A loop is a run of turns at which the live detector fires; the first that is `after_onset` turns
-    longer than one turn counts. The treatment is given `times` times, `every` so many turns.
+    longer than one turn counts. The treatment is given `times` times, `every` n turns.
     """
 
     condition: str

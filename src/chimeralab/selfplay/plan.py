@@ -67,7 +67,7 @@ class PerturbationTable(Record):
 
     One of `at_turns`, `at_shares` of the length and `after_onset` says when; `sham` and `none` take
     it from the treatment that they are compared with, `of`. The dose is how many `times` it is
-    given, `every` so many turns.
+    given, `every` n turns.
     """
 
     at_turns: tuple[Count, ...] | None = None
