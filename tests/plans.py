@@ -84,6 +84,42 @@ retry_wait = 0.0
 """
 }
 
+# A phantom that is stuck in a loop until a nudge, with its sham and a mark.
+PERTURBED: Files = {
+    "plan.toml": """
+[study]
+name = "stuck"
+[models.stuck]
+use = "phantom"
+course = "stuck"
+onset = 2
+heeds = "Move on."
+heed = 1.0
+[conditions.duo]
+speakers = ["stuck", "stuck"]
+[perturbations.nudge]
+use = "nudge"
+text = "Move on."
+after_onset = 1
+[perturbations.sham]
+use = "sham"
+of = "nudge"
+[perturbations.none]
+use = "none"
+of = "nudge"
+[escape]
+horizon = 6
+[conversation]
+turns = 14
+[detector]
+use = "loops"
+[prompts]
+items = [{ id = "p1", text = "Plan a trip." }, { id = "p2", text = "Tell a tale." }]
+[run]
+retry_wait = 0.0
+"""
+}
+
 JUDGE = '''
 """A model rater that finds three equal turns in a row, if it is not told to fail."""
 

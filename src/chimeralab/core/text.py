@@ -5,6 +5,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import cycle
 
 _LINE_ENDS = dict.fromkeys((0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029), "\n")
 _CONTROLS = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\t"), ord("\n")}
@@ -126,3 +127,56 @@ def _redact_fragments(text: str, key: str, name: str) -> str:
     for start, end in reversed(runs):
         text = text[: places[start]] + f"<{name}>" + text[places[end - 1] + 1 :]
     return text
+
+
+# Neutral sentences, and one text of every length from 1 to 20 characters, so that nothing is cut.
+_FILLER = (
+    "The room is quiet and the light stays on.",
+    "A clock on the wall shows the time of day.",
+    "The paper on the table is white and of the usual size.",
+    "Outside, the weather is neither warm nor cold.",
+    "The chairs stand in a row along the wall.",
+    "Somebody walks down the corridor and back.",
+)
+_ENDINGS = (
+    ".",
+    "Hm",
+    "Hm.",
+    "Now.",
+    "Well.",
+    "Quiet.",
+    "By now.",
+    "By noon.",
+    "All calm.",
+    "All quiet.",
+    "It is calm.",
+    "It is quiet.",
+    "It is silent.",
+    "It is evening.",
+    "A door is shut.",
+    "The lamp is lit.",
+    "The door is shut.",
+    "The floor is flat.",
+    "The walls are bare.",
+    "The window is clean.",
+)
+# Any rest of at least this length can be made of whole sentences.
+_MIN_REST = 10
+
+
+def neutral_text(length: int) -> str:
+    """Neutral text of an exact length, in whole sentences unless it is very short.
+
+    >>> neutral_text(40)
+    'The window is clean. The walls are bare.'
+    """
+    said: list[str] = []
+    left, fillers = length, cycle(_FILLER)
+    while left > len(_ENDINGS):
+        sentence = next(fillers)
+        room = left - 1 - _MIN_REST
+        if len(sentence) > room:
+            sentence = _ENDINGS[min(room, len(_ENDINGS)) - 1]
+        said.append(sentence)
+        left -= len(sentence) + 1
+    return " ".join([*said, *_ENDINGS[left - 1 : left]])

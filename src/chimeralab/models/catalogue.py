@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 Count = Annotated[int, Field(ge=1)]
 Turns = tuple[Count, ...]
-PhantomCourse = Literal["novel", "verbatim", "alternation", "template", "relapse", "script"]
+Probability = Annotated[float, Field(ge=0, le=1)]
+PhantomCourse = Literal[
+    "novel", "verbatim", "alternation", "template", "relapse", "stuck", "script"
+]
 # How a server constrains replies: OpenAI's response_format, vLLM's choice, or llama.cpp's grammar.
 Constraint = Literal["json_schema", "choice", "grammar", "off"]
 
@@ -127,7 +130,9 @@ class PhantomSettings(Record):
     """`use = "phantom"`. Its replies depend only on `seed`, the conversation and the turn.
 
     It says something new at every turn until `onset`, then follows `course`. `relapse` loops from
-    `onset` to `escape`, recovers, and loops again from `back` on. Turns in `fail_turns` fail
+    `onset` to `escape`, recovers, and loops again from `back` on. `stuck` goes by chance: a loop
+    ends at a turn with the probability `leave`, or `heed` if the last message says `heeds`, and
+    begins again with the probability `recur`. Turns in `fail_turns` fail
     `fail_times` times before they are answered.
     """
 
@@ -135,6 +140,10 @@ class PhantomSettings(Record):
     onset: Count = 10
     escape: Count = 20
     back: Count = 30
+    leave: Probability = 0.0
+    heeds: str = ""
+    heed: Probability = 0.0
+    recur: Probability = 0.0
     script: tuple[str, ...] = ()
     seed: int = 0
     latency: Annotated[float, Field(ge=0)] = 0.0

@@ -31,7 +31,7 @@ class PhantomModel:
             self._failed[place] += 1
             raise ModelFailure(self._settings.fail_kind, f"set to fail at turn {request.turn}")
         refuses = request.turn in self._settings.refuse_turns
-        text = REFUSAL if refuses else self._line(request.conversation, request.turn)
+        text = REFUSAL if refuses else self._line(request)
         return Reply(
             text=text,
             finish="refusal" if refuses else "stop",
@@ -40,8 +40,9 @@ class PhantomModel:
             reported_model=f"phantom-{self._settings.course}",
         )
 
-    def _line(self, conversation: str, turn: int) -> str:
+    def _line(self, request: Request) -> str:
         """A new line, or one of the earlier ones."""
+        conversation, turn = request.conversation, request.turn
         settings, number = self._settings, turn
         beyond = max(turn - settings.onset, 0)
         match settings.course:
@@ -54,9 +55,22 @@ class PhantomModel:
                 number = settings.onset if looping else min(turn, settings.back)
             case "template" if turn >= settings.onset:
                 return template(turn)
+            case "stuck" if turn >= settings.onset:
+                number = settings.onset if self._is_stuck(request) else turn
             case "script":
                 return settings.script[(turn - 1) % len(settings.script)]
         return line(settings.seed, conversation, number)
+
+    def _is_stuck(self, request: Request) -> bool:
+        """Whether this turn belongs to the loop, by the last message and the seed of the turn."""
+        settings, chance = self._settings, (request.seed or 0) / 2**31
+        heard = request.messages[-1].content
+        if request.turn == settings.onset:
+            return True
+        if line(settings.seed, request.conversation, settings.onset) not in heard:
+            return chance < settings.recur
+        heeded = bool(settings.heeds) and settings.heeds in heard
+        return chance >= (settings.heed if heeded else settings.leave)
 
 
 # The lengths are coprime: a line repeats only after 23 x 25 x 27 = 15,525 others, and every part

@@ -24,7 +24,7 @@ from chimeralab.models.seam import (
     Role,
     drop_invalid_usage,
 )
-from chimeralab.runner.interventions import Ask, Trim, due, name_of
+from chimeralab.runner.interventions import Ask, Mark, Trim, due, name_of, prepare, restore
 from chimeralab.runner.journal import (
     Answer,
     AttemptFailed,
@@ -42,6 +42,8 @@ STAGGER = 0.005
 MAX_WAIT = 60.0
 # Failures that no retry fixes: the whole run stops.
 FATAL = {"auth"}
+# The events of a countermeasure: it acted, or its moment was only marked.
+ACTS = ("intervention", "mark")
 
 
 class Ending(NamedTuple):
@@ -131,6 +133,8 @@ class Monitor:
         self._run = run
         self._judge = run.watch() if run.watch else None
         self.collapsed: bool | None = None
+        self._streak = 0
+        self._texts: list[str] = []
 
     async def catch_up(self, history: Sequence[TurnRecord]) -> None:
         """Process the turns that an earlier run stored."""
@@ -142,16 +146,26 @@ class Monitor:
     async def observe(self, turn: TurnRecord) -> None:
         """Judge a new turn, and intervene if that is due."""
         await self._judge_turn(turn)
-        countermeasure = self._talk.countermeasure
-        if not (self.collapsed and countermeasure):
+        countermeasure, schedule = self._talk.countermeasure, self._talk.schedule
+        if countermeasure is None:
             return
         events = self._run.journal.events(self._talk.id)
-        earlier = [event.turn for event in events if event.kind == "intervention"]
-        if due(countermeasure, turn.turn, earlier):
-            detail = {"use": name_of(countermeasure), **plain_value(countermeasure)}
-            event = Event(turn.turn, "intervention", detail)
-            self._run.journal.add_event(self._talk.id, event)
-            self._run.publish(Intervention(self._talk.id, event))
+        earlier = [event.turn for event in events if event.kind in ACTS]
+        if schedule is None:
+            if not (self.collapsed and due(countermeasure, turn.turn, earlier)):
+                return
+        elif turn.turn >= self._talk.rules.turns or not schedule.is_due(
+            turn.turn, self._streak, earlier
+        ):
+            return
+        warning = getattr(self._judge, "warning", None)
+        acting = prepare(countermeasure, self._texts, warning and warning.advice)
+        detail = {"use": name_of(countermeasure), **plain_value(acting)}
+        if schedule:
+            detail |= {"arm": schedule.arm}
+        event = Event(turn.turn, "mark" if detail["use"] == Mark.name else "intervention", detail)
+        self._run.journal.add_event(self._talk.id, event)
+        self._run.publish(Intervention(self._talk.id, event))
 
     def next_ask(self, turn: int) -> Ask:
         """How to ask for a turn, given the interventions so far."""
@@ -164,14 +178,16 @@ class Monitor:
             if event.kind == "overflow_trim":
                 ask = Trim(event.detail["keep"]).change(ask, event.turn - 1)
             elif event.kind == "intervention" and self._talk.countermeasure:
-                ask = self._talk.countermeasure.change(ask, event.turn)
+                ask = restore(self._talk.countermeasure, event.detail).change(ask, event.turn)
         return ask
 
     async def _judge_turn(self, turn: TurnRecord) -> None:
+        self._texts.append(turn.text)
         if self._judge is not None:
             self.collapsed = await self._run.judge(
                 self._judge, Turn(turn.text, turn.speaker, model=turn.model)
             )
+            self._streak = self._streak + 1 if self.collapsed else 0
 
 
 class PlainExaminer:
@@ -372,7 +388,7 @@ def visible_messages(talk: Talk, ask: Ask, history: Sequence[TurnRecord]) -> tup
 
 
 def system_message(talk: Talk, ask: Ask) -> tuple[Message, ...]:
-    system = talk.speakers[ask.slot].system
+    system = "\n\n".join(filter(None, (talk.speakers[ask.slot].system, ask.told)))
     return (Message("system", system),) if system else ()
 
 
@@ -385,6 +401,13 @@ def _lines(talk: Talk, ask: Ask, history: Sequence[TurnRecord]) -> Iterator[tupl
     # open with the speaker's own turn keeps one more turn.
     if first > 1 and not sees_seed and talk.slot(first) == ask.slot:
         first -= 1
+    lines: list[tuple[Role, str]] = []
     for turn in history[first - 1 :]:
-        yield ("assistant" if talk.slot(turn.turn) == ask.slot else "user", turn.text)
-        yield from (("user", hint) for after, hint in ask.hints if after == turn.turn)
+        role: Role = "assistant" if talk.slot(turn.turn) == ask.slot else "user"
+        lines += [(role, turn.text)] if turn.turn not in ask.hidden else []
+        lines += [(role, line) for after, line in ask.said if after == turn.turn]
+        lines += [("user", hint) for after, hint in ask.hints if after == turn.turn]
+    # Without hidden turns, the last line is another speaker's: somebody has to be answered.
+    while lines and lines[-1][0] == "assistant":
+        lines.pop()
+    yield from lines or ([("user", history[-1].text)] if history and not sees_seed else ())

@@ -15,7 +15,7 @@ from pydantic import Field
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import Record
 from chimeralab.models.seam import Finish, Message, Request, Sampling
-from chimeralab.runner.interventions import Ask, Countermeasure
+from chimeralab.runner.interventions import Ask, Countermeasure, Schedule
 
 if TYPE_CHECKING:
     from chimeralab.runner.converse import Ending
@@ -140,6 +140,9 @@ class SessionScript(Protocol):
 class Talk(Record):
     """One planned conversation: a condition, a prompt and a repeat.
 
+    With a schedule, the countermeasure is a treatment, and the condition one of several arms, which
+    share their seeds: they differ only in what is done to them.
+
     With a script, a single speaker answers a course of questions. Its seeds are the same in all
     conditions, so that these differ only in what the script does.
     """
@@ -153,6 +156,7 @@ class Talk(Record):
     countermeasure: Countermeasure | None = None
     # A `SessionScript`; the kind of study that made it uses more of it.
     script: Any = None
+    schedule: Schedule | None = None
 
     def rule(self, lapse: Lapse) -> Rule:
         """The rule for an unusable reply; the script decides about one that can't be read."""
@@ -179,7 +183,8 @@ class Talk(Record):
 
         31 bits, since some servers store seeds as signed 32-bit integers.
         """
-        condition = self.condition if self.script is None else ""
+        condition = self.schedule.condition if self.schedule else self.condition
+        condition = condition if self.script is None else ""
         parts = [self.seed, condition, self.prompt.id, self.repeat, turn]
         more = [draw] * bool(draw) + [probe] * bool(probe)
         digest = hashlib.sha256(repr(parts + more).encode()).digest()

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import number, p_value, percent, plural
 from chimeralab.core.parts import PartLoader, read_record
 from chimeralab.core.records import Detection, plain_value
@@ -26,11 +27,13 @@ from chimeralab.report.named_numbers import Entry, estimate_entries
 from chimeralab.report.table import UNITS
 from chimeralab.runner import Rules
 from chimeralab.selfplay.analysis import Analysis, analyse
+from chimeralab.selfplay.escape import Escape, arms_of, detectable_escapes
 from chimeralab.selfplay.outcomes import MEASURES, PAIRS, Outcomes, measure_name
 from chimeralab.selfplay.plan import (
     EXTRA_TABLES,
     ConditionTable,
     PromptTable,
+    cross_perturbations,
     read_countermeasure,
     read_extras,
     read_prompts,
@@ -80,6 +83,8 @@ class SelfPlay(Kind):
         "detector",
         "live",
         "run",
+        "perturbations",
+        "escape",
         *EXTRA_TABLES,
     )
 
@@ -105,6 +110,12 @@ class SelfPlay(Kind):
             read_record(PromptTable, tables["prompts"], "[prompts]"), loader.folder
         )
         rules = read_record(Rules, tables.get("conversation", {}), "[conversation]")
+        conditions = cross_perturbations(tables, conditions, rules, by_model, loader)
+        if arms := arms_of(conditions):
+            extras["escape"] = read_record(Escape, tables.get("escape", {}), "[escape]")
+            extras["escape"].check(arms, rules.turns)
+        elif "escape" in tables:
+            raise InputError("[escape] needs a treatment; add [perturbations.NAME]")
         extras["outcomes"].check(conditions, {prompt.bucket for prompt in prompts})
         check_raters(extras["gate"], extras["raters"], models)
         return Design(models, conditions, rules, prompts, extras)
@@ -178,6 +189,12 @@ class SelfPlay(Kind):
                     "the rule looks back, which marks none of it; an estimand with measure = "
                     "'cycle_share' and role = 'secondary' sees it"
                 )
+
+    def detectable(self, plan: Plan) -> tuple[Any, ...]:
+        if (declared := plan.extras.get("escape")) is None:
+            return ()
+        repeats = plan.conversation.repeats
+        return detectable_escapes(declared, len(plan.prompts), repeats, plan.conditions)
 
     def recompute(self, study: Study, archive: Archive) -> Iterator[CheckResult]:
         yield recompute_draws(study, archive)

@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.files import parse_json, read_text
@@ -12,10 +14,18 @@ from chimeralab.core.parts import Part, PartLoader, choose, read_part, read_reco
 from chimeralab.core.records import Record
 from chimeralab.rating.gate import Gate
 from chimeralab.rating.plan import RatersTable, RubricTable
-from chimeralab.runner import Prompt, Speaker, interventions
-from chimeralab.runner.interventions import COUNTERMEASURES, check_countermeasure, models_of
+from chimeralab.runner import Prompt, Rules, Speaker, interventions
+from chimeralab.runner.interventions import (
+    COUNTERMEASURES,
+    Count,
+    Mark,
+    Schedule,
+    Sham,
+    check_countermeasure,
+    models_of,
+)
 from chimeralab.selfplay.outcomes import Outcomes
-from chimeralab.study.plan import Name, SamplingChange, merge_sampling
+from chimeralab.study.plan import Condition, Name, SamplingChange, merge_sampling, read_named_tables
 
 # Tables that later steps read, as `plan.extras["gate"]`; they are part of the lock.
 EXTRA_TABLES: dict[str, type] = {
@@ -49,6 +59,24 @@ class ConditionTable(Record):
     system: str | None = None
     sampling: SamplingChange = field(default_factory=SamplingChange)
     countermeasure: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PerturbationTable(Record):
+    """[perturbations.NAME], without the keys of its `use`: when, and in which conditions.
+
+    One of `at_turns`, `at_shares` of the length and `after_onset` says when; `sham` and `none` take
+    it from the treatment that they are compared with, `of`. The dose is how many `times` it is
+    given, `every` n turns.
+    """
+
+    at_turns: tuple[Count, ...] | None = None
+    at_shares: tuple[Annotated[float, Field(gt=0, lt=1)], ...] | None = None
+    after_onset: Annotated[int, Field(ge=0)] | None = None
+    times: Count = 1
+    every: Count = 1
+    conditions: tuple[str, ...] | None = None
+    of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +174,131 @@ def read_countermeasure(
     """Read the countermeasure on collapse, if any; the models it uses must be in the plan."""
     if table.countermeasure is None:
         return None
-    place = f"{place} countermeasure"
-    part = read_part(COUNTERMEASURES, table.countermeasure, place, loader, interventions.SEAM)
+    return _read_acting(table.countermeasure, known, f"{place} countermeasure", loader)
+
+
+def _read_acting(table: Any, known: Mapping[str, Any], place: str, loader: PartLoader) -> Part:
+    part = read_part(COUNTERMEASURES, table, place, loader, interventions.SEAM)
     check_countermeasure(part.settings, f"use = {part.use!r} in {place}")
     for model in models_of(part.settings):
         choose(model, known, f"model {model!r} in {place}")
     return part
+
+
+# Perturbations that are only compared with a treatment.
+COMPARED = (Sham.name, Mark.name)
+
+
+def cross_perturbations(
+    tables: Mapping[str, Any],
+    conditions: Mapping[str, Condition],
+    rules: Rules,
+    models: Mapping[str, Any],
+    loader: PartLoader,
+) -> dict[str, Condition]:
+    """The conditions, each crossed with the perturbations that apply to it, as CONDITION.NAME."""
+    named = read_named_tables(tables, "perturbations")
+    when = {f.name for f in fields(PerturbationTable)}
+    read: dict[str, PerturbationTable] = {}
+    for name, table in named.items():
+        own = {key: value for key, value in dict(table).items() if key in when}
+        read[name] = read_record(PerturbationTable, own, f"[perturbations.{name}]")
+    parts: dict[str, Part] = {}
+    for name in sorted(named, key=lambda name: named[name].get("use") in COMPARED):
+        parts[name] = _read_treatment(name, named[name], parts, models, loader)
+    crossed: dict[str, Condition] = {}
+    for name, condition in conditions.items():
+        arms = {
+            f"{name}.{arm}": Condition(
+                condition.speakers, parts[arm], _read_schedule(name, arm, read, rules)
+            )
+            for arm, table in read.items()
+            if name in _conditions_of(table, read, conditions, f"[perturbations.{arm}]")
+        }
+        if arms and condition.countermeasure:
+            raise InputError(
+                f"[conditions.{name}] has a countermeasure, and {', '.join(arms)} would perturb it "
+                "too; leave one out, or name other `conditions`"
+            )
+        crossed |= arms or {name: condition}
+    return crossed
+
+
+def _conditions_of(
+    table: PerturbationTable,
+    read: Mapping[str, PerturbationTable],
+    known: Iterable[str],
+    place: str,
+) -> tuple[str, ...]:
+    given = read[table.of].conditions if table.conditions is None and table.of else table.conditions
+    for name in given or ():
+        choose(name, known, f"condition {name!r} in {place}")
+    return tuple(known) if given is None else given
+
+
+def _read_treatment(
+    name: str,
+    table: Mapping[str, Any],
+    known: Mapping[str, Part],
+    models: Mapping[str, Any],
+    loader: PartLoader,
+) -> Part:
+    """Read what a perturbation does; a sham needs one of the `known` treatments, with a text."""
+    place, own = f"[perturbations.{name}]", {f.name for f in fields(PerturbationTable)}
+    settings = {key: value for key, value in table.items() if key not in own}
+    use, of = settings.get("use"), table.get("of")
+    if use not in COMPARED:
+        if of is not None:
+            raise InputError(f"{place} has of = {of!r}, which is for {' and '.join(COMPARED)}")
+        return _read_acting(settings, models, place, loader)
+    del settings["use"]
+    mark = read_record(Mark, settings, place)
+    if of is None and use == Sham.name:
+        raise InputError(f"{place} is a sham without a treatment; name it: of = NAME")
+    if of is not None:
+        treatments = [each for each, part in known.items() if part.use not in COMPARED]
+        choose(of, treatments, f"treatment {of!r} in {place}")
+    if use == Mark.name:
+        return Part(Mark.name, mark)
+    part = known[str(of)].settings
+    if not callable(getattr(part, "sham", None)):
+        raise InputError(
+            f"{place} is a sham of {of}, which says nothing that could be neutral; compare it with "
+            "use = 'none'"
+        )
+    return Part(Sham.name, Sham(part))
+
+
+def _read_schedule(
+    condition: str, arm: str, read: Mapping[str, PerturbationTable], rules: Rules
+) -> Schedule:
+    place, table = f"[perturbations.{arm}]", read[arm]
+    keys = ("at_turns", "at_shares", "after_onset")
+    given = [key for key in keys if getattr(table, key) is not None]
+    if table.of is not None and not given:
+        table = read[table.of]
+        given = [key for key in keys if getattr(table, key) is not None]
+    if len(given) != 1:
+        raise InputError(
+            f"{place} needs one of {', '.join(keys)}" + (", not several" * bool(given))
+        )
+    if table.after_onset is not None and rules.stop_early:
+        raise InputError(
+            f"{place} acts after an onset, at which stop_early ends a conversation; leave one out"
+        )
+    # 1e-9: 0.7 of 10 turns is 7.000000000000001 of them, or a little less.
+    shares = [int(share * rules.turns + 1e-9) for share in table.at_shares or ()]
+    last = (table.times - 1) * table.every
+    for turn in (*(table.at_turns or ()), *shares):
+        if not 1 <= turn <= rules.turns - 1 - last:
+            raise InputError(
+                f"{place} {given[0]}: no turn follows turn {turn + last} of {rules.turns}, so "
+                "nothing would be perturbed"
+                if turn
+                else f"{place} {given[0]}: a share is before turn 1 of {rules.turns}"
+            )
+    at = tuple(sorted({*(table.at_turns or ()), *shares}))
+    return Schedule(condition, arm, at, table.after_onset, table.times, table.every)
 
 
 def read_extras(tables: Mapping[str, Any], loader: PartLoader) -> dict[str, Any]:

@@ -219,6 +219,7 @@ def plan_talks(plan: Plan) -> list[Talk]:
             script=plan.kind.script(
                 plan, name, prompt.id, int(_sort_key(plan.run.seed, "script", repeat)[:12], 16)
             ),
+            schedule=condition.schedule,
         )
         for name, condition in plan.conditions.items()
         for prompt in plan.prompts

@@ -32,6 +32,7 @@ from chimeralab.models import seam as models
 from chimeralab.models.catalogue import MODELS
 from chimeralab.models.seam import Sampling
 from chimeralab.runner import Price, Prompt, Rules, Speaker
+from chimeralab.runner.interventions import Schedule
 from chimeralab.study.database import StoreError
 from chimeralab.study.kind import Design, Kind, MissingSourceError, read_kind
 
@@ -86,10 +87,22 @@ class Subject(Record):
 
 @dataclass(frozen=True, slots=True)
 class Condition(Record):
-    """The speakers of a condition, fully resolved, and its countermeasure."""
+    """The speakers of a condition, fully resolved, and its countermeasure.
+
+    With a schedule, it is an arm of another condition, and the countermeasure is its treatment.
+    """
 
     speakers: tuple[Speaker, ...]
     countermeasure: Part | None = None
+    schedule: Schedule | None = None
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether the live detector decides when, or with which words, it is treated."""
+        if self.countermeasure is None or self.schedule is None:
+            return self.countermeasure is not None
+        part = self.countermeasure.settings
+        return self.schedule.after_onset is not None or bool(getattr(part, "watches", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +146,7 @@ class Plan(Record):
     @property
     def needs_guard(self) -> bool:
         """Whether the detector can change a conversation while it runs."""
-        measures = any(condition.countermeasure for condition in self.conditions.values())
+        measures = any(condition.is_watched for condition in self.conditions.values())
         return measures or self.conversation.stop_early
 
 

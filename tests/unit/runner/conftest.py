@@ -75,11 +75,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def make_talk() -> Callable[..., Talk]:
-    def make(speakers: int = 2, countermeasure: Any = None, **rules: Any) -> Talk:
+    def make(
+        speakers: int = 2, countermeasure: Any = None, schedule: Any = None, **rules: Any
+    ) -> Talk:
         sampling = Sampling(temperature=0.5, max_tokens=20)
         cast = tuple(Speaker(f"s{n}", "m", sampling) for n in range(1, speakers + 1))
         rule = Rules(**({"turns": 6} | rules))
-        return Talk("solo", Prompt("p", "Begin."), 1, cast, rule, 7, countermeasure)
+        prompt = Prompt("p", "Begin.")
+        return Talk("solo", prompt, 1, cast, rule, 7, countermeasure, schedule=schedule)
 
     return make
 

@@ -142,9 +142,12 @@ def cast_table(plan: "Plan") -> Table:
         shown = speakers[:MAX_SPEAKERS] + ["…"] * (len(speakers) > MAX_SPEAKERS)
         heats = sorted({each.sampling.temperature for each in condition.speakers})
         step = condition.countermeasure.use if condition.countermeasure else "nothing"
+        step += f" {condition.schedule.describe()}" if condition.schedule else ""
         rows.append([name, ", ".join(shown), ", ".join(f"{heat:g}" for heat in heats), step])
     keys = ("condition", "speakers", "temperature", "countermeasure")
-    headings = ("condition", "speakers, in turn", "temperature", "on collapse")
+    scheduled = any(condition.schedule for condition in plan.conditions.values())
+    last = "perturbation" if scheduled else "on collapse"
+    headings = ("condition", "speakers, in turn", "temperature", last)
     raw = [dict(zip(keys, row, strict=True)) for row in rows]
     return make_table("design", headings, rows, raw, words=(0, 1, 3))
 

@@ -6,12 +6,12 @@ A sham arm has neutral text of the same length wherever a stressor would act.
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from itertools import cycle
 from pathlib import Path
 from typing import ClassVar, NamedTuple, cast
 
 from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record
+from chimeralab.core.text import neutral_text
 from chimeralab.trial.agents.seam import Ability
 from chimeralab.trial.course import Course, Evidence, Step
 from chimeralab.trial.scene import Injection, Kind, Moment, Scene, Utterance
@@ -146,11 +146,6 @@ SEAM = Seam(
 SHAM = "sham"
 # What stressors say, by speaker.
 PHRASES = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text(encoding="utf-8"))
-_FILLER: list[str] = PHRASES["sham"]["filler"]
-# One text of every length from 1 to 20 characters, so that nothing is cut.
-_ENDINGS: list[str] = PHRASES["sham"]["endings"]
-# Any rest of at least this length can be made of whole sentences.
-_MIN_REST = 10
 
 
 def apply_sham(of: Stressor, scene: Scene, moment: Moment) -> Scene:
@@ -175,21 +170,3 @@ def apply_sham(of: Stressor, scene: Scene, moment: Moment) -> Scene:
             scene, past=past, present=present[0], injections=(*scene.injections, record)
         )
     return scene
-
-
-def neutral_text(length: int) -> str:
-    """Neutral text of an exact length, in whole sentences unless it is very short.
-
-    >>> neutral_text(40)
-    'The window is clean. The walls are bare.'
-    """
-    said: list[str] = []
-    left, fillers = length, cycle(_FILLER)
-    while left > len(_ENDINGS):
-        sentence = next(fillers)
-        room = left - 1 - _MIN_REST
-        if len(sentence) > room:
-            sentence = _ENDINGS[min(room, len(_ENDINGS)) - 1]
-        said.append(sentence)
-        left -= len(sentence) + 1
-    return " ".join([*said, *_ENDINGS[left - 1 : left]])
