@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from chimeralab.core.errors import InputError
 from chimeralab.stats.arrays import Floats, Integers, encode, finite, optional, ratios, same_length
 from chimeralab.stats.intervals import (
+    Estimate,
     Interval,
     normal_quantile,
     percentile_interval,
@@ -172,9 +173,9 @@ def cluster_slope(x: ArrayLike, y: ArrayLike, clusters: Column) -> ClusterSlope 
 
     None if x does not vary or there are fewer than two clusters or three rows.
 
-    >>> found = cluster_slope([0, 1, 2, 3], [0.0, 1.2, 1.8, 3.3], ["a", "a", "b", "b"])
+    >>> found = cluster_slope([0, 1, 2, 3], [0.0, 1.2, 1.8, 3.0], ["a", "b", "b", "a"])
     >>> round(found.value, 2), round(found.standard_error, 4)
-    (1.05, 0.0367)
+    (0.96, 0.0882)
     """
     predictor, (outcome, code) = finite(x, "x"), _columns(y, clusters)
     n, groups = same_length(x=predictor, y=outcome), int(code.max()) + 1
@@ -356,13 +357,22 @@ def share(
         return Proportion(count / n, count, n, wilson(count, n, level))
     rows = among > 0
     totals, strata = units(np.column_stack([hits, among])[rows], design.keep(rows))
-    value = float(quotient(totals.sum(axis=0, keepdims=True))[0])
     spread = jackknife(totals, quotient, strata)
+    value = float(quotient(totals.sum(axis=0, keepdims=True))[0])
+    return Proportion(value, count, n, effective_wilson(value, spread, totals[:, 1], level))
+
+
+def effective_wilson(
+    value: float, spread: Estimate, rows: Floats, level: float = 0.95
+) -> Interval | None:
+    """Wilson interval on the number of rows with the same standard error; `rows` are by unit."""
     if spread.df < 1:
-        return Proportion(value, count, n, None)
+        return None
     # If no row differs, the spread is unknown, and each unit counts as one row.
     error = spread.standard_error
-    equivalent = value * (1 - value) / error**2 if error else effective_units(totals[:, 1])
+    equivalent = effective_units(rows)
+    if error and 0 < value < 1:
+        equivalent = value * (1 - value) / error**2
     small_sample = (normal_quantile(level) / t_quantile(spread.df, level)) ** 2
-    effective = min(equivalent, float(totals[:, 1].sum())) * small_sample
-    return Proportion(value, count, n, wilson(value * effective, effective, level))
+    effective = min(equivalent, float(rows.sum())) * small_sample
+    return wilson(value * effective, effective, level)
