@@ -1,9 +1,9 @@
 """What a newcomer does, on each Python that is here: install the wheel, then follow the README.
 
-`python tools/newcomer.py [--short] [PYTHON ...]` builds the wheel and, for each Python, installs it into an
-empty environment, runs `chimera-lab detect --demo`, and then the README's shell commands in order,
-in a folder with two logs and an empty home. With the first Python it also runs `action.yml`, and
-the pre-commit hook by `pre-commit`. A command must exit with 0, or with 1 if its comment says so.
+`python tools/newcomer.py [--short] [PYTHON ...]` builds the wheel and, for each Python, installs it
+into an empty environment, runs `chimera-lab detect --demo`, and then the README's shell commands in
+order, in a folder with two logs and an empty home. With the first Python it also runs `action.yml`,
+and the pre-commit hook by `pre-commit`. A command must exit with 0, or 1 if its comment says so.
 With `--short`, conversations of the study have four turns, for a slow or busy machine.
 """
 

@@ -1,5 +1,6 @@
-"""Make the studies that tests keep of a release: `python -m tests.golden.make_release_studies FOLDER`.
+"""Make the studies that tests keep of a release.
 
+`python -m tests.golden.make_release_studies FOLDER`
 Once per minor version, when it is released: from then on they are never made again.
 """
 
