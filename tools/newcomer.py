@@ -117,7 +117,7 @@ class Newcomer:
         url = process.stdout.readline().strip()
         try:
             with urllib.request.urlopen(url) as page:  # noqa: S310 - our own server
-                found = page.status == 200 and "run-17" in page.read().decode()
+                found = page.status == 200 and "Chimera Lab" in page.read().decode()
         except (OSError, ValueError) as error:
             print(url, error)
             found = False
