@@ -39,7 +39,7 @@ ELAPSED = echo "-- $$(( $$(date +%s) - $$(cat .venv/.demo-started) )) s since se
 AT_ONCE := -n auto --dist worksteal
 SAME_EXAMPLES := --hypothesis-profile=ci
 
-.PHONY: help demo check test test-all quick-tests tests test-integrations test-numpy test-oldest setup lint types layers soak campaign mutants coverage bench pictures site newcomer weights browser constraints clean
+.PHONY: help demo check test test-all quick-tests tests test-integrations test-numpy test-oldest setup lint types layers soak campaign mutants coverage bench pictures site newcomer release weights browser constraints clean
 
 help:
 	@echo "make demo      find the loops in examples, run a stress test and a small study, report both"
@@ -56,6 +56,7 @@ help:
 	@echo "make bench     the benchmarks (installs sentence-transformers to compare with)"
 	@echo "make site      the documentation as a web site, in site/"
 	@echo "make newcomer  install the wheel on each Python here, and follow the README (minutes)"
+	@echo "make release   build and check what is published, into dist/"
 	@echo "make constraints  write constraints.txt again: the versions that everything is installed in"
 	@echo "make clean     remove the virtual environment and caches"
 
@@ -162,6 +163,10 @@ site: $(READY)
 newcomer: $(READY)
 	$(BIN)/python tools/newcomer.py $(PYTHONS)
 
+# Into dist/: source archive, wheel, bill of materials, checksums. Publishes nothing.
+release:
+	$(PYTHON) tools/release.py
+
 bench: $(BENCH_READY) weights
 	$(BIN)/python -m benchmarks
 
@@ -182,7 +187,7 @@ browser: $(READY)
 	    || echo "Chromium can't be installed here: the browser tests will be skipped"; \
 	else echo "no Chromium found: the browser tests will be skipped"; fi
 
-BUILT_FROM := pyproject.toml constraints.txt hatch_build.py src/chimeralab/embedding/build.py src/chimeralab/embedding/minilm.c
+BUILT_FROM := pyproject.toml src/chimeralab/version.py constraints.txt hatch_build.py src/chimeralab/embedding/build.py src/chimeralab/embedding/minilm.c
 
 $(READY): $(BUILT_FROM)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

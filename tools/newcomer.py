@@ -1,9 +1,10 @@
 """What a newcomer does, on each Python that is here: install the wheel, then follow the README.
 
-`python tools/newcomer.py [PYTHON ...]` builds the wheel and, for each Python, installs it into an
-empty environment, runs `chimera-lab detect --demo`, and then the README's shell commands in order,
-in a folder with two logs and an empty home. With the first Python it also runs `action.yml`, and
-the pre-commit hook by `pre-commit`. A command must exit with 0, or with 1 if its comment says so.
+`python tools/newcomer.py [--short] [PYTHON ...]` builds the wheel and, for each Python, installs it
+into an empty environment, runs `chimera-lab detect --demo`, and then the README's shell commands in
+order, in a folder with two logs and an empty home. With the first Python it also runs `action.yml`,
+and the pre-commit hook by `pre-commit`. A command must exit with 0, or 1 if its comment says so.
+With `--short`, conversations of the study have four turns, for a slow or busy machine.
 """
 
 import json
@@ -116,7 +117,7 @@ class Newcomer:
         url = process.stdout.readline().strip()
         try:
             with urllib.request.urlopen(url) as page:  # noqa: S310 - our own server
-                found = page.status == 200 and "run-17" in page.read().decode()
+                found = page.status == 200 and "Chimera Lab" in page.read().decode()
         except (OSError, ValueError) as error:
             print(url, error)
             found = False
@@ -125,12 +126,16 @@ class Newcomer:
         if not found:
             self.failures.append(command)
 
-    def follow(self, page: str) -> None:
+    def follow(self, page: str, *, short: bool) -> None:
         for command, comment in list_commands(page):
             if SERVES in comment:
                 self.visit(command)
             else:
                 self.run(command, int(FAILS in comment))
+            if short and command.startswith("chimera new "):
+                plan = self.work / "my-study" / "plan.toml"
+                text = plan.read_text(encoding="utf-8")
+                plan.write_text(re.sub(r"^turns = \d+", "turns = 4", text, flags=re.MULTILINE))
 
 
 def try_action(person: Newcomer) -> None:
@@ -164,7 +169,8 @@ def try_hook(person: Newcomer, folder: Path) -> None:
 
 
 def main() -> None:
-    pythons = sys.argv[1:] or list(find_pythons())
+    short = "--short" in sys.argv
+    pythons = [each for each in sys.argv[1:] if each != "--short"] or list(find_pythons())
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     failures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="newcomer-") as place:
@@ -176,7 +182,7 @@ def main() -> None:
             person = Newcomer(python, wheel, folder / f"home-{number}", folder / "models")
             person.run("pip install --quiet chimera-lab")
             person.run("chimera-lab detect --demo")
-            person.follow(page)
+            person.follow(page, short=short)
             if not number:
                 try_action(person)
                 try_hook(person, folder)

@@ -34,7 +34,7 @@ def parse_checks(options: Mapping[str, Any], judges: DetectorPair) -> tuple[set[
     return failing, max_share or 0.0
 
 
-class Report(Protocol):
+class VerdictReport(Protocol):
     """Takes each verdict, and then writes all of them, with the summary and failed checks."""
 
     def add(self, detection: Detection) -> None: ...
@@ -42,9 +42,9 @@ class Report(Protocol):
     def write(self, summary: str) -> None: ...
 
 
-def open_reports(options: Mapping[str, Any], failing: Set[str]) -> list[Report]:
+def open_reports(options: Mapping[str, Any], failing: Set[str]) -> list[VerdictReport]:
     """Open what --junit, --github and --notify ask for."""
-    reports: list[Report] = [JUnit(options["junit"], failing)]
+    reports: list[VerdictReport] = [JUnit(options["junit"], failing)]
     if options["github"] or options["notify"]:
         from chimeralab.cli.alerts import list_alerts  # noqa: PLC0415 - start-up time
 

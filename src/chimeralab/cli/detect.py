@@ -12,7 +12,7 @@ from chimeralab.cli.checks import (
     COLLAPSE,
     LOOP,
     NOTHING_JUDGED,
-    Report,
+    VerdictReport,
     open_reports,
     parse_checks,
 )
@@ -188,12 +188,11 @@ def detect(**options: Any) -> None:
     """
     check_paths(options)
     options["tools"], loop_detector = read_project(options)
-    detector = pop_detector(options)
+    judges = choose_judges(detector := pop_detector(options), options, loop_detector)
     if options["engine"] == RAY:
-        detect_on_ray(choose_judges(detector, options, loop_detector), options)
+        detect_on_ray(judges, options)
         return
     check_local_options(options)
-    judges = choose_judges(detector, options, loop_detector)
     failing, max_share = parse_checks(options, judges)
     reports = open_reports(options, failing)
     unread: list[LogError] = []
@@ -267,7 +266,7 @@ def judge_all(
     judges: DetectorPair,
     detector: LockedRule,
     options: dict[str, Any],
-    reports: Sequence[Report],
+    reports: Sequence[VerdictReport],
     unread: list[LogError],
 ) -> tuple[VerdictTable, ResultWords, Callable[[], str]]:
     """Judge every conversation, and write and print each verdict that is asked for."""

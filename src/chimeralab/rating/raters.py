@@ -15,7 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from chimeralab import version
 from chimeralab.core.errors import ChimeraError, InputError
 from chimeralab.core.parts import Part
 from chimeralab.core.records import Record
@@ -88,6 +87,8 @@ class PlannedRater:
         return RaterIdentity(self.name, use, known["version"], settings, self.about.kind)
 
 
+# The version that last changed what our raters label. Their labels are theirs in every later one.
+RULES_VERSION = "chimera-lab 0.1.0"
 UNKNOWN = dict.fromkeys(
     (
         *("name", "rubric_sha256", "first_turn"),
@@ -103,8 +104,7 @@ def find_rater(study: Study, name: str) -> PlannedRater:
     rules = {"rubric_sha256": rubric.sha256, "first_turn": rubric.first_turn}
     known = {**UNKNOWN, "name": name, **rules}
     if name in RATERS:
-        by_us = f"chimera-lab {version.__version__}"
-        return _plan_program_rater(RATERS[name], {**known, "version": by_us}, rubric)
+        return _plan_program_rater(RATERS[name], {**known, "version": RULES_VERSION}, rubric)
     if name in raters.own:
         part: Part = raters.own[name]
         settings = {"use": part.use, **part.as_dict()["settings"]}

@@ -24,6 +24,8 @@ from chimeralab.weights import ENCODER
 from chimeralab.weights import MODELS as FILES
 
 MAX_CHANGES = 12
+# Minor versions that another one continues: 0.1 was never released, and became 0.2.
+CONTINUED = {"0.1": "0.2"}
 
 
 class LockError(InputError):
@@ -111,7 +113,8 @@ def refuse_changes(recorded: Mapping[str, Any], plan: Plan, when: str = "locked"
     """
     present = resolve(plan)
     then, now = str(recorded.get("chimeralab")), present["chimeralab"]
-    if then.split(".")[:2] != now.split(".")[:2]:
+    old, new = (".".join(each.split(".")[:2]) for each in (then, now))
+    if new not in (old, CONTINUED.get(old)):
         raise LockError(
             f"this study was {when} with chimera-lab {then} and this is {now}; "
             f"continue with `pip install chimera-lab~={then}`, or start a new study"

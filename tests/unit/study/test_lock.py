@@ -119,6 +119,20 @@ def test_patch_version_continues_a_study_of_its_minor_version(
         run_study(change(study, "turns = 6", "turns = 7"))
 
 
+@pytest.mark.parametrize("locked", [True, False])
+def test_study_of_the_version_before_the_first_release_goes_on(make_study, monkeypatch, locked):
+    monkeypatch.setattr("chimeralab.version.__version__", "0.1.0")
+    study = make_study(SCRIPTED)
+    if locked:
+        study.freeze()
+    run_study(study)
+    monkeypatch.setattr("chimeralab.version.__version__", "0.2.0")
+    assert run_study(reread(study)).complete
+    assert verify_study(reread(study)).findings == ()
+    with pytest.raises(LockError, match=r"conversation.turns: 6 → 7"):
+        run_study(change(study, "turns = 6", "turns = 7"))
+
+
 @pytest.mark.parametrize(
     ("schema", "complaint"),
     [(SCHEMA + 1, "later version of chimera-lab"), (FIRST_SCHEMA - 1, "before the first release")],
