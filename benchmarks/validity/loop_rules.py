@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from benchmarks.validity.loop_logs import Log
 from chimeralab import LOCKED, LOOPS, Detection, Trajectory, detect
-from chimeralab.detection import calls, evidence, words
+from chimeralab.detection import calls, classes, evidence, words
 from chimeralab.detection.loops import LoopStream
 
 WINDOW = 32
@@ -193,7 +193,7 @@ TERMS: dict[str, Callable[[], tuple[Change, ...]]] = {
     "short answers": lambda: _setting(reply=1.0),
     "short weight": lambda: _setting(short_weight=1.0),
     "cap": lambda: _setting(cap=1_000_000.0),
-    "times and ids in results": lambda: ((calls, "mask_volatile", calls.normalize),),
+    "times and ids in results": lambda: ((classes, "stable", calls.normalize),),
 }
 
 

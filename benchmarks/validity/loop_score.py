@@ -4,8 +4,8 @@
     python -m benchmarks.validity.loop_score --wild    on wild logs; draws their curve
 
 The score is heat^b / (heat^b + c^b), where heat is what the detector has added up at its height.
-Wild logs are weighed so that half are stuck: a curve is fitted to the half for development and
-tried on the half held back.
+Wild logs are judged by words, and weighed so that half are stuck: a curve is fitted to the half for
+development and tried on the half held back.
 """
 
 import math
@@ -87,7 +87,7 @@ def judge_wild(names: Sequence[str]) -> Scored:
     pairs = []
     for name in names:
         here = [log for log in SETS[name]() if log is not None]
-        judged = judge_all(here, words=False, peers=False)["loops-2"]
+        judged = judge_all(here, words=True, peers=False)["loops-2"]
         pairs += [(score, log.stuck) for log, (score, _) in zip(here, judged, strict=True)]
     return balance(_scored(pairs))
 

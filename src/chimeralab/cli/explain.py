@@ -107,7 +107,7 @@ def describe_message(row: Mapping[str, Any], *, full: bool) -> Iterator[str]:
         needed, like = each.get("needed"), ", ".join(map(str, each["compared"]))
         name = name_kind(each["kind"]) if each["rule"] != "ending" else "says nothing new"
         strength = f"{each['strength']:.2f}"
-        if each["rule"] == "calls":
+        if each["rule"] in ("calls", "answers"):
             strength = f"{each['strength']:g} times" + (f" of {needed}" if needed else "")
         elif needed:
             strength += f" of {needed:g} for a {each['kind']}"

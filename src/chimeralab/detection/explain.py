@@ -11,7 +11,7 @@ from chimeralab.core.records import RESULT_ROLES, Call, Detection, Turn, role_of
 from chimeralab.detection.classes import PATIENCE, Repetition, StepLog
 from chimeralab.detection.evidence import NOTHING, TextEvidence, TextMemory, strongest
 from chimeralab.detection.locked import LOCKED, LockedRule
-from chimeralab.detection.loops import LOOPS, Cusum, Loops, LoopStream, has_text
+from chimeralab.detection.loops import IDENTICAL_CALLS, LOOPS, Cusum, Loops, LoopStream, has_text
 from chimeralab.detection.measure import encode_batches
 from chimeralab.detection.seam import Detector
 from chimeralab.detection.tools import Tools, read_rules
@@ -156,6 +156,13 @@ class TracedStream(LoopStream):
             self._quiet.append(f"a healthy message may have {drift:g}")
         if is_user:
             self._quiet.append("written by the user: not a loop of its speaker")
+
+    def _is_answered_alike(self, text: str) -> bool:
+        found = super()._is_answered_alike(text)
+        if found:
+            times = IDENTICAL_CALLS
+            self._add_evidence("answers", "same message, same answer", times, [], needed=times)
+        return found
 
     def _skim(self, message: SpokenMessage, speaker: str | None, *, may_repeat: bool) -> None:
         super()._skim(message, speaker, may_repeat=may_repeat)

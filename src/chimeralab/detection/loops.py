@@ -241,6 +241,10 @@ class LoopStream:
     `identities` the arguments that make two calls of a tool the same.
     """
 
+    # Not set by `__init__`, because states that guards have saved lack them.
+    _last_said = _answer = ""
+    _answers: Sequence[str] = ()
+
     def __init__(
         self,
         settings: Loops = LOOPS,
@@ -268,7 +272,6 @@ class LoopStream:
         self._last_steps: dict[str, int] = {}
         self._silence: list[int] = []
         self._has_acted = self._has_vectors = False
-        self._last_said, self._answer, self._answers = "", "", list[str]()
         self._winding, self._winding_positions = WindingDown(), [0]
         self._thoughts, self._thought_positions = TextMemory(settings), [0]
         self._thought_sum = Cusum(settings, "verdict", "reasoning")

@@ -100,3 +100,13 @@ def test_the_table_of_settings_has_each_with_its_default() -> None:
     page = (ROOT / "docs" / "loops.md").read_text(encoding="utf-8")
     table = re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", page.split("### Settings")[1], re.MULTILINE)
     assert table == [(each.name, f"{each.default:g}") for each in fields(Loops)]
+
+
+def test_message_that_is_answered_alike_is_explained() -> None:
+    call = Call("ls", {"path": "."}, "a.txt")
+    said = [("assistant", 'bash{"command": "ls -l src"}'), ("user", "That is not a tool call.")]
+    turns = [Turn("", "assistant", calls=(call,)), *(Turn(text, who) for who, text in said * 3)]
+    why = chimeralab.explain(Trajectory("a", tuple(turns)), message=6, vectors=False)
+    (row,) = why["messages"]
+    assert ("answers", 3) in [(each["rule"], each["strength"]) for each in row["evidence"]]
+    assert [each["level"] for each in row["noticed"]] == ["verdict"]
