@@ -17,6 +17,7 @@ from tests.browser.pages import (
     new_page,
     overflow,
     show_on_screens,
+    violations,
 )
 
 pytestmark = pytest.mark.anyio
@@ -54,6 +55,10 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def screens(browser: Browser, file: Path) -> AsyncIterator[Screens]:
     async with show_on_screens(browser, file) as screens:
         yield screens
+
+
+async def test_page_has_no_accessibility_violation(screens: Screens) -> None:
+    assert await violations(await screens.at()) == []
 
 
 @pytest.mark.parametrize("width", SIZES)

@@ -15,6 +15,7 @@ from tests.browser.pages import (
     new_page,
     overflow,
     show_on_screens,
+    violations,
 )
 from tests.plans import HOSTILE, LOOPERS, STRESSED, Files
 from tests.studies import RUN, StudyCache
@@ -72,6 +73,10 @@ async def test_report_fits_the_screen_and_makes_no_requests(screens: Screens, wi
     assert await overflow(page) == 0
     assert await complaints(page) == []
     assert await fetched(page) == []
+
+
+async def test_report_has_no_accessibility_violation(screens: Screens) -> None:
+    assert await violations(await screens.at()) == []
 
 
 async def test_planted_markup_stays_text(selfplay_screens: Screens) -> None:

@@ -79,6 +79,16 @@ def keep_end(text: str, width: int) -> str:
     return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
 
 
+def keep_ends(text: str, width: int) -> str:
+    """Shorten a path in its middle, where files that share a name rarely differ.
+
+    >>> keep_ends("logs/2026/a/run-17.jsonl", 13)
+    'logs/2….jsonl'
+    """
+    head = (width - 1) // 2
+    return text if len(text) <= width else f"{text[:head]}…{text[head + 1 - width :]}"
+
+
 def speaker_label(judged: str) -> str:
     """Name the speaker of the judged turns, for a narrow column.
 

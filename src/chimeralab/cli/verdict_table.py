@@ -16,6 +16,7 @@ from chimeralab.cli.options import check_group_field
 from chimeralab.cli.terminal import (
     format_spans,
     keep_end,
+    keep_ends,
     new_table,
     percent,
     sanitize,
@@ -213,7 +214,7 @@ class VerdictTable:
             lines = files.get(detection.source or "", [])
             label = labels[number] = Text(keep_end(sanitize(detection.id), width))
             if lines and not self._locked:  # a line for each conversation: its file or its id
-                label = labels[number] = Text("\n".join(lines))
+                label = labels[number] = Text(keep_ends("".join(lines), width))
             elif lines:
                 label.append("\n" + "\n".join(lines), style="dim")
             if (detection.source or "").startswith(tuple(f"{file}:" for file in partly)):

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from chimeralab.core.records import Call, Loop
-from chimeralab.detection.calls import HEAD, format_arguments, normalize
+from chimeralab.detection.calls import HEAD, normalize, quote_call
 from chimeralab.detection.classes import ToolStep, hands_over, read_edit
 from chimeralab.detection.identity import digest
 from chimeralab.detection.loops import EXCERPT
@@ -100,7 +100,7 @@ class CallCounts:
                 position,
                 call.name,
                 step.tool,
-                shorten(f"{call.name} {format_arguments(essential)}"),
+                shorten(quote_call(call.name, essential)),
                 digest(step.identity),
                 digest(step.result + tail),
                 digest(step.error) if step.error else "",

@@ -151,6 +151,15 @@ def format_arguments(arguments: Any) -> str:
         return str(arguments)
 
 
+def quote_call(name: str, arguments: Any) -> str:
+    """A call for display; a name that its arguments repeat is given once.
+
+    >>> quote_call("edit", "edit view a.py"), quote_call("ls", {"all": True})
+    ('edit view a.py', 'ls {"all": true}')
+    """
+    return f"{name} {format_arguments(arguments).removeprefix(f'{name} ')}"
+
+
 def normalize(text: str | None) -> str:
     """A text with its white space collapsed; a very long one as its head and a hash."""
     if text is None:

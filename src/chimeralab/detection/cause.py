@@ -15,8 +15,6 @@ from chimeralab.detection.words import is_blank
 
 CAUSES = {
     "failure": "a tool failed",
-    "refused": "a permission was refused",
-    "unknown-tool": "a tool does not exist",
     "empty": "a result was empty",
     "cut": "a message was cut off",
     "farewell": "both sides were done",
@@ -38,14 +36,12 @@ _FAILURE = re.compile(
     r"|traceback \(most recent call last\)|(?m:^\w*(?:\.\w+)*(?:Error|Exception): )",
     re.IGNORECASE,
 )
-_REFUSED = re.compile(
+# Refusals and unknown tools are causes of their own, too rare to show that a rule is right.
+_OTHER = re.compile(
     r"permission (?:to use \S+ )?(?:has been )?denied|doesn't want to (?:proceed|take this action)"
     r"|tool use was rejected|requires? (?:your )?approval|haven't granted|operation not permitted"
-    r"|access (?:is )?denied|(?:user|human) (?:rejected|declined|denied)",
-    re.IGNORECASE,
-)
-_UNKNOWN = re.compile(
-    r"(?:unknown|no such|unrecognized|invalid|unsupported) (?:tool|function)\b"
+    r"|access (?:is )?denied|(?:user|human) (?:rejected|declined|denied)"
+    r"|(?:unknown|no such|unrecognized|invalid|unsupported) (?:tool|function)\b"
     r"|(?:tool|function) ['\"`]?[\w.-]+['\"`]? (?:is )?(?:not found|does not exist|not available"
     r"|not registered|not recognized|is not a (?:valid|known))",
     re.IGNORECASE,
@@ -103,15 +99,12 @@ def classify_result(call: Call) -> str | None:
     >>> classify_result(Call("find", "x.py", "No files found")), classify_result(Call("ls"))
     ('empty', None)
     """
-    if call.result is None:
+    head = (call.result or "")[:HEAD]
+    if call.result is None or _OTHER.search(head):
         return None
-    head = call.result[:HEAD]
-    if _REFUSED.search(head):
-        return "refused"
-    failed = call.error is True or (call.error is None and bool(_FAILURE.search(head)))
-    if failed:
-        return "unknown-tool" if _UNKNOWN.search(head) else "failure"
-    return "empty" if call.error is not True and _EMPTY.match(" ".join(head.split())) else None
+    if call.error is True or (call.error is None and _FAILURE.search(head)):
+        return "failure"
+    return "empty" if _EMPTY.match(" ".join(head.split())) else None
 
 
 def _find_in_calls(near: Sequence[tuple[int, Turn]], loop: Loop) -> Iterator[Cause]:

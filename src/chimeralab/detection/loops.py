@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.records import RESULT_ROLES, Call, Loop, Record, Turn, role_of_turn
-from chimeralab.detection.calls import CallLog, format_arguments, has_failed, normalize
+from chimeralab.detection.calls import CallLog, has_failed, normalize, quote_call
 from chimeralab.detection.classes import PATIENCE, QUIET, Repetition, StepLog, ToolStep
 from chimeralab.detection.evidence import (
     NOTHING,
@@ -524,7 +524,7 @@ class LoopStream:
         notice = s.on if failed and weight >= 1 else 0.0
         self._failure_sum.raise_to(number, found._replace(strength=notice))
         self.score = max(self.score, loop_score(CALL_SUM * weight / 2))
-        text = f"{call.name} {format_arguments(call.arguments)}"
+        text = quote_call(call.name, call.arguments)
         self._repeated.update({self._call_positions[n] for n in near[:2]} - {position})
         self._follow(self._call_sum, text, near[:2])
         self._follow(self._failure_sum, text, near[:2], hidden=self._call_sum.on)
@@ -556,7 +556,7 @@ class LoopStream:
         is_news = self._calls.add_result(call.result) and not has_failed(call)
         self._texts.something_new |= is_news
         self._thoughts.something_new |= is_news
-        text = f"{call.name} {format_arguments(call.arguments)}"
+        text = quote_call(call.name, call.arguments)
         for found in self._classes.add(number, call):
             # A tool may have its own number of identical calls that make a loop.
             scale = (IDENTICAL_CALLS - 1) / (identical - 1) if found.kind == "tool" else 1.0

@@ -297,7 +297,13 @@ def describe_turn(turn: Turn) -> str:
 
 
 def describe_call(call: Call) -> str:
-    return " ".join(f"{call.name} {_arguments(call) or ''} → {call.result or 'no result'}".split())
+    """A call with its result; a name that its arguments repeat is given once.
+
+    >>> describe_call(Call("edit", "edit view a.py", "1 line"))
+    'edit view a.py → 1 line'
+    """
+    told = (_arguments(call) or "").removeprefix(f"{call.name} ")
+    return " ".join(f"{call.name} {told} → {call.result or 'no result'}".split())
 
 
 def _mark(text: Text, earlier: str) -> Text:

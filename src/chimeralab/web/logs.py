@@ -93,13 +93,13 @@ def headings(params: Mapping[str, str], query: Query) -> Iterator[ColumnHeading]
 
 def chips(
     params: Mapping[str, str], query: Query, kinds: Mapping[str, int]
-) -> Iterator[tuple[str, int, str, bool]]:
+) -> Iterator[tuple[str, str, int, str, bool]]:
     """Each kind of loop with its plain name, count and address, and whether it is chosen."""
     looping = {kind: n for kind, n in kinds.items() if kind not in NO_LOOP}
     listed = {"": ("all", sum(kinds.values())), "loop": ("loops", sum(looping.values()))}
     listed |= {kind: (NO_LOOP.get(kind) or name_kind(kind), n) for kind, n in kinds.items()}
     for kind, (label, n) in listed.items():
-        yield label, n, address(params, kind=kind or None, page=None), kind == query.kind
+        yield kind, label, n, address(params, kind=kind or None, page=None), kind == query.kind
 
 
 def table(request: Request) -> Response:
@@ -123,7 +123,7 @@ def table(request: Request) -> Response:
         headings=headings(params, query),
         rows=[row._replace(href=address(params, row.href, page=None)) for row in rows],
         may_grow=scanner.state == "reading" and (total < PAGE or params.keys() - {"token"}),
-        chips=chips(params, query, scanner.index.kinds()),
+        chips=list(chips(params, query, scanner.index.kinds())),
         sums=sums,
         shares=describe_shares(sums["tokens"]),
         lost=join_tokens(sums["tokens"], 0),

@@ -79,7 +79,7 @@ class TalkCell:
         sign = {"failed": "✕", "running": "…"}.get(self.state, "")
         if self.is_marked:
             share = percent(self.stuck / self.turns, 0) if self.turns else ""
-            return f"since {self.since}: {share} of {self.turns}{sign}"
+            return f"since {self.since}: {share} of {plural(self.turns, 'turn')}{sign}"
         if self.mark == "clear" and self.state == "done":
             return "no loop"
         return (str(self.turns) if self.turns else "·") + sign

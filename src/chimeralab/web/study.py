@@ -73,7 +73,7 @@ def list_steps(watch: StudyWatch) -> list[Step]:
     """The steps of a study in order."""
     study, path = watch.study, watch.path
     run = not any(cell.outcome is None for cell in watch.cells.values())
-    report = REPORT_PAGE in report_files(study.path)
+    report, rated = REPORT_PAGE in report_files(study.path), False
     steps = [
         ("Plan", True, "", ""),
         ("Lock", study.lock is not None, "", f"chimera lock {path}"),
@@ -88,7 +88,8 @@ def list_steps(watch: StudyWatch) -> list[Step]:
             ("Rate", rated, "" if rated else "nobody has yet", f"/study/{watch.number}/raters"),
             ("Audit", audit is not None, "", f"chimera audit {path}"),
         ]
-    return [*steps, ("Report", report, "", f"chimera report {path}")]
+    known = "" if not (report and watch.is_judged) or rated else "by the detector alone"
+    return [*steps, ("Report", report, known, f"chimera report {path}")]
 
 
 def overview(request: Request) -> Response:

@@ -224,6 +224,7 @@ class StudyWatch:
             cost += "" if limit is None else f"; limit {limit:g}"
         else:
             cost = f"{totals.spent:.4g}" + ("" if limit is None else f" of at most {limit:g}")
+            cost += "" if totals.spent or not totals.tokens else " (every price is 0)"
         pace = totals.run_seconds / totals.run_turns if running and totals.run_turns else None
         found = {
             "state": state,

@@ -220,6 +220,7 @@ def test_guard_with_the_loop_detector_can_be_saved() -> None:
 
 
 def test_nudge_says_what_went_wrong_when_the_loop_began() -> None:
-    warning = guarded(*[CALL, DENIED] * 3)[-1].loop
+    failed = {**DENIED, "content": "Error: no such host"}
+    warning = guarded(*[CALL, failed] * 3)[-1].loop
     assert warning is not None
-    assert "It began when a permission was refused (message 1: “" in warning.advice
+    assert "It began when a tool failed (message 1: “" in warning.advice

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+import chimeralab.web
 from chimeralab import detect_all, readers
-from chimeralab.core.records import Loop, name_kind
+from chimeralab.core.records import KIND_NAMES, Loop, name_kind
 from chimeralab.core.schema import SCHEMA
 from chimeralab.report.listing import make_row
 from chimeralab.web.app import Site, application
@@ -19,6 +20,8 @@ from chimeralab.web.log_index import LogScanner, Query, pages_of
 from chimeralab.web.safety import AllowedHosts, SecurityMiddleware, owner_auth
 from tests.unit.detection.test_winding import DEBATE, ENDING
 from tests.unit.web.conftest import OWN, PORT, TOKEN
+
+TEMPLATES = Path(chimeralab.web.__file__).parent / "templates"
 
 
 @pytest.fixture(scope="module")
@@ -207,6 +210,23 @@ def test_examples_work_out_of_the_box(owner: TestClient, site: Site) -> None:
     for n in range(1, 11):
         assert owner.get(f"/logs/{n}").status_code == 200
     assert owner.get("/logs/11").status_code == 404
+
+
+def test_every_kind_of_loop_is_explained(owner: TestClient) -> None:
+    page = owner.get("/logs").text
+    chips = re.findall(r'<a href="/logs\?kind=([\w-]+)"[^>]*?( title="[^"]+")?>', page)
+    assert len(chips) >= 7
+    assert {kind for kind, title in chips if not title} <= {"loop", "none"}
+    assert "<dt>endless goodbye</dt><dd>thanks and goodbyes that nobody ends.</dd>" in page
+    known = (TEMPLATES / "logs.html").read_text(encoding="utf-8")
+    assert all(f'"{kind}": "' in known for kind in (*KIND_NAMES, "reasoning"))
+
+
+def test_conversation_says_what_its_count_and_its_cost_mean(owner: TestClient) -> None:
+    page = unescape(re.sub("<[^>]+>", "", owner.get("/logs/1").text))
+    assert "21 of 25 messages (calls, results and what is said between them)" in page
+    assert "A guard, which notices it at message " in page
+    assert "Next loop" not in page  # there is one
 
 
 def test_charts_of_a_conversation_are_svg(owner: TestClient) -> None:

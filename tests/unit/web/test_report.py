@@ -34,6 +34,7 @@ def owner(reported: Path) -> Iterator[TestClient]:
 
 
 def test_report_is_linked_and_served_unchanged(owner: TestClient, reported: Path) -> None:
+    assert "by the detector alone" in owner.get("/study/1").text  # nobody has rated
     assert 'href="/study/1/report"' in owner.get("/study/1").text
     assert f'href="/study/1/report/{PAGE}"' in owner.get("/study/1/report").text
     answer = owner.get(f"/study/1/report/{PAGE}")

@@ -201,6 +201,7 @@ def test_page_counts_what_loops_in_each_condition(make_study: MakeStudy) -> None
         name = marked[0]
         cells = sum(cell.condition == name for cell in watch.cells.values())
         assert f"{name} {marked.count(name)} of {cells}" in text
+        assert re.search(r"since \d+: \d+ % of \d+ turns", text.replace("\N{NO-BREAK SPACE}", " "))
 
 
 def test_trial_page_shows_metrics_with_intervals_and_events(make_study: MakeStudy) -> None:

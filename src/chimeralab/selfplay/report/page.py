@@ -179,7 +179,7 @@ def looks_like(
     found = [each for loop in listed for each in loop["repeated"]]
     if found:
         text, times = max(found, key=itemgetter(1))
-        about = {"id": worst.id, "times": times, "turns": len(talks[worst.id].turns)}
+        about = {"times": times, "turns": len(talks[worst.id].turns), "found": worst}
         yield TextBlock("looks_like", text, lines=[about])
 
 
@@ -195,7 +195,7 @@ def _card(each: Effect, number: int, material: Material) -> dict[str, Any]:
         f"{each.a} against {each.b}",
         "number": format_change(each.estimate, unit),
         "note": measure_name(each.measure, material.words)
-        + (f"; {bounds}; {p_phrase(each.p_holm)}" if tested else ""),
+        + (f"; {bounds}; {p_phrase(each.p_holm)} by a t test" if tested else ""),
         "verdict": ("Difference found" if is_found(each) else "No difference found")
         if tested
         else f"Not tested: {each.reason or 'no interval'}",

@@ -120,6 +120,8 @@ def test_page_opens_with_the_result_a_bar_per_condition_and_a_card_per_question(
     cards = first.count('<div class="card"') + first.count('<div class="card hot"')
     assert cards == min(5, len(asked)) + 1
     assert "detector only" in first
+    assert " by a t test." in first
+    assert re.search(r"(\d+) of \d+ turns are this text; the detector marks \d+ of them", head)
     assert "`" not in head
 
 

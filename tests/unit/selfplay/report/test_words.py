@@ -60,12 +60,14 @@ def test_headline_names_the_conditions_that_repeat_most_and_least(
     material: Material, analysis: Analysis
 ) -> None:
     said = headline_with(material, analysis, loops=0.5, drifts=0.004, collapsed_ones=0.25)
-    start = "By the detector, loops repeats itself most, in 50 % of the turns, and drifts least"
-    assert said.startswith(f"{start}, in 0.4 %")
+    assert said.startswith(
+        "By the detector, conversations under “loops” repeat themselves most, in"
+    )
+    assert " in 50 % of the turns, and those under “drifts” least, in 0.4 %: " in said
     equal = headline_with(material, analysis, loops=0.3, drifts=0.3, collapsed_ones=0.3)
     assert "all 3 conditions repeat themselves in the same share of turns: 30 %." in equal
     tied = headline_with(material, analysis, loops=0.5, drifts=0.5, collapsed_ones=0.1)
-    assert "loops and drifts repeat themselves most" in tied
+    assert "under “loops” and “drifts” repeat themselves most" in tied
 
 
 def test_headline_tells_found_differences_from_unclear_ones(
@@ -79,8 +81,8 @@ def test_headline_tells_found_differences_from_unclear_ones(
         replace(analysis, answers=answers),
         **{name: each.mean for name, each in analysis.conditions.items()},
     )
-    pair = f"{found.a} differs from {found.b}, {found.a} not clearly from {found.b}."
-    assert said.endswith(f" %: {pair}")
+    one, other = f"“{found.a}”", f"“{found.b}”"
+    assert said.endswith(f" %: {one} differs from {other}, {one} not clearly from {other}.")
 
 
 def test_tied_conditions_are_named_together(material: Material, analysis: Analysis) -> None:
