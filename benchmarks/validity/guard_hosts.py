@@ -371,13 +371,17 @@ def by_claude_agent_sdk(talk: Trajectory) -> Iterator[Ask]:
 
 
 def ask_command(host: str, talk: Trajectory) -> Iterator[Ask]:
-    """Ask the hook of a program as it does: a new process, before and after each call."""
+    """Ask the hook of a program before and after each call.
+
+    All calls have one hook, which is quicker and reads the same file as a new process would.
+    """
     make = {"codex": codex_event, "gemini-cli": gemini_event, "opencode": opencode_event}[host]
     with tempfile.TemporaryDirectory() as folder:
+        hook = CommandHook(host, folder)
+        asked = Recorder(hook._watch, "follow", "check_call")
 
         def ask(kind: str, **fields: Any) -> GuardAction | None:
-            hook = CommandHook(host, folder)
-            asked = Recorder(hook._watch, "follow", "check_call")
+            asked.last = None
             hook.answer(make(kind, **fields))
             return asked.last
 
