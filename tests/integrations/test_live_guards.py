@@ -4,6 +4,7 @@ One matrix for all hosts; those of Claude are in `test_claude`.
 """
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 
@@ -120,6 +121,22 @@ def test_an_error_inside_the_guard_never_breaks_the_host(
         assert ran(host, script) == DONE
     assert len(script.calls) == STEPS
     assert len([each for each in caplog.records if "the loop guard failed" in each.message]) == 1
+
+
+def test_steps_of_smolagents_that_only_say_something_are_not_silent() -> None:
+    pytest.importorskip("smolagents", reason="`make test-integrations` brings it")
+    from smolagents import ActionStep
+    from smolagents.monitoring import Timing
+
+    from chimeralab.integrations.smolagents import LoopGuard
+
+    guard, agent = LoopGuard(), SimpleNamespace(memory=SimpleNamespace(steps=[]))
+    for n in range(10):
+        said = f"The {n}th row is {'abcdefghij'[n] * n}."
+        step = ActionStep(n, Timing(0.0, 0.0), model_output=said)
+        guard(step, agent)
+        assert step.observations is None
+        agent.memory.steps.append(step)
 
 
 def test_settings_per_tool_and_the_switch(host: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,10 +170,11 @@ def _members(kind: str, last: CountedCall, calls: Sequence[CountedCall]) -> list
     is_alike = alike.get(kind) or (lambda each: each.key == last.key)
     found = [each for each in calls if is_alike(each)]
     if kind == "waiting":  # since the last change
+        tool = [each for each in calls if each.tool == last.tool and (each.waits or last.failed)]
         unchanged = takewhile(
-            lambda each: each.outcome == last.outcome or (each.failed and last.failed), found[::-1]
+            lambda each: each.outcome == last.outcome or (each.failed and last.failed), tool[::-1]
         )
-        found = list(unchanged)[::-1]
+        found = [each for each in unchanged if each.waits][::-1]
     return found
 
 

@@ -123,6 +123,7 @@ _NO_FAILURE = re.compile(
     r"(?:errors?|failures?|failed|exceptions?|problems?)\b",
     re.IGNORECASE,
 )
+_DIFF = re.compile(r"^(?:```diff|@@ -\d)", re.MULTILINE)  # of which the words are not its outcome
 # What differs between two accounts of one error: what is quoted, where it is, and numbers.
 _PARTICULARS = re.compile(
     r"\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|`[^`\n]{1,200}`|[\w.~-]*[/\\][\w./\\~-]+|\b\w+\.\w{1,5}\b"
@@ -225,7 +226,8 @@ class StepLog:
         tool = name_of_tool(call.name, action or command)
         result, answer = stable(call.result), normalize(call.result)
         nothing = 0 < len(result) <= SHORT_ANSWER and bool(_NOTHING_FOUND.search(result))
-        told = _NO_FAILURE.sub("", (call.result or "")[:MAX_COMMAND])
+        shown = _DIFF.split((call.result or "")[:MAX_COMMAND], maxsplit=1)[0]
+        told = _NO_FAILURE.sub("", shown)
         failed = has_failed(Call("", None, told, call.error)) and not (
             nothing and call.error is not True
         )
@@ -333,10 +335,14 @@ class StepLog:
             yield Repetition("no-news", 1 + len(answers), answers[-1], tuple(answers[:2]))
 
     def _find_waiting(self, step: ToolStep) -> Iterator[Repetition]:
-        """The same state again, or the same trouble with a server."""
+        """The same state again, or the same trouble with a server, which has not worked since."""
         near = []
         for earlier in reversed(self._steps):
-            if earlier.tool != step.tool or not earlier.waits:
+            if earlier.tool != step.tool:
+                continue
+            if not earlier.waits:
+                if step.failed and not earlier.failed:
+                    break
                 continue
             if earlier.result != step.result and not (step.failed and earlier.failed):
                 break

@@ -23,7 +23,7 @@ KEPT = 20_000  # characters of a result that are kept
 OLD = 7 * 24 * 3600.0  # seconds after which a session is forgotten
 
 
-class HookStep(NamedTuple):
+class HostEvent(NamedTuple):
     """What an event is about: a prompt of the user, a call that is asked for, or its result."""
 
     kind: str
@@ -37,14 +37,14 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
 
 
-def read_codex(event: Event) -> HookStep | None:
+def read_codex(event: Event) -> HostEvent | None:
     name, tool = event.get("hook_event_name"), str(event.get("tool_name"))
     if name == "UserPromptSubmit":
-        return HookStep("prompt", _text(event.get("prompt")))
+        return HostEvent("prompt", _text(event.get("prompt")))
     if name == "PreToolUse":
-        return HookStep("call", "", tool, event.get("tool_input"))
+        return HostEvent("call", "", tool, event.get("tool_input"))
     if name == "PostToolUse":
-        return HookStep("result", _text(event.get("tool_response")), tool, event.get("tool_input"))
+        return HostEvent("result", _text(event.get("tool_response")), tool, event.get("tool_input"))
     return None
 
 
@@ -55,18 +55,18 @@ def reply_codex(event: Event, found: GuardAction) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": name, **given}}
 
 
-def read_gemini(event: Event) -> HookStep | None:
+def read_gemini(event: Event) -> HostEvent | None:
     name, tool = event.get("hook_event_name"), str(event.get("tool_name"))
     if name == "BeforeAgent":
-        return HookStep("prompt", _text(event.get("prompt")))
+        return HostEvent("prompt", _text(event.get("prompt")))
     if name == "BeforeTool":
-        return HookStep("call", "", tool, event.get("tool_input"))
+        return HostEvent("call", "", tool, event.get("tool_input"))
     given = event.get("tool_response")
     answer = given if isinstance(given, dict) else {"llmContent": given}
     if name == "AfterTool":
         failed = True if answer.get("error") else None
         text = _text(answer.get("error") or answer.get("llmContent"))
-        return HookStep("result", text, tool, event.get("tool_input"), failed)
+        return HostEvent("result", text, tool, event.get("tool_input"), failed)
     return None
 
 
@@ -78,13 +78,13 @@ def reply_gemini(event: Event, found: GuardAction) -> dict[str, Any]:
     return reply_codex(event, found)
 
 
-def read_opencode(event: Event) -> HookStep | None:
+def read_opencode(event: Event) -> HostEvent | None:
     """Read an event of our plugin for opencode, which is in `opencode_plugin.js`."""
     kind, text = str(event.get("event")), _text(event.get("text") or "")
     if kind not in ("prompt", "call", "result"):
         return None
     failed = True if event.get("failed") else None
-    return HookStep(kind, text, str(event.get("tool")), event.get("args"), failed)
+    return HostEvent(kind, text, str(event.get("tool")), event.get("args"), failed)
 
 
 def reply_opencode(event: Event, found: GuardAction) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Dialect(NamedTuple):
     false`, Codex goes on with the reason as the result of the call), repeated calls are refused.
     """
 
-    read: Callable[[Event], HookStep | None]
+    read: Callable[[Event], HostEvent | None]
     reply: Callable[[Event, GuardAction], dict[str, Any]]
     events: tuple[str, ...] = ()
     session: str = "session_id"
@@ -134,20 +134,20 @@ class CommandHook:
 
     def answer(self, event: Event) -> dict[str, Any]:
         """Return the JSON to print for an event; empty if there is nothing to do."""
-        step = self._dialect.read(event) if self._watch.enabled else None
-        if step is None:
+        happened = self._dialect.read(event) if self._watch.enabled else None
+        if happened is None:
             return {}
         names = [self._host, *(event.get(key) for key in (self._dialect.session, "agent_id"))]
         name = blake2b(json.dumps(names, default=str).encode(), digest_size=12).hexdigest()
         path = os.path.join(self._folder, f"{name}.jsonl")  # noqa: PTH118 - pathlib is slow
-        if step.kind == "call":
+        if happened.kind == "call":
             with self._watch.contain_errors():
-                asked = step.tool, step.arguments
+                asked = happened.tool, happened.arguments
                 refusal = self._watch.check_call(self._read(path), *asked)
                 return self._dialect.reply(event, refusal) if refusal else {}
         with self._watch.contain_errors():
-            self._append(path, *_messages(step))
-            found = None if step.kind == "prompt" else self._watch.follow(self._read(path))
+            self._append(path, *_messages(happened))
+            found = None if happened.kind == "prompt" else self._watch.follow(self._read(path))
             if found:
                 if found.action == "nudge":
                     self._append(path, {"role": "system", "content": found.message})
@@ -185,14 +185,14 @@ class CommandHook:
             file.writelines(lines)
 
 
-def _messages(step: HookStep) -> Iterator[Message]:
-    if step.kind == "prompt":
-        yield {"role": "user", "content": step.text}
+def _messages(happened: HostEvent) -> Iterator[Message]:
+    if happened.kind == "prompt":
+        yield {"role": "user", "content": happened.text}
         return
-    function = {"name": step.tool, "arguments": step.arguments}
+    function = {"name": happened.tool, "arguments": happened.arguments}
     yield {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": function}]}
-    failed = {} if step.failed is None else {"error": step.failed}
-    yield {"role": "tool", "tool_call_id": "c", "content": step.text[:KEPT], **failed}
+    failed = {} if happened.failed is None else {"error": happened.failed}
+    yield {"role": "tool", "tool_call_id": "c", "content": happened.text[:KEPT], **failed}
 
 
 def forget_old(folder: str, before: float) -> None:

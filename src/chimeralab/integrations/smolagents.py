@@ -45,6 +45,7 @@ def _to_messages(step: MemoryStep) -> list[Message]:
             result = result[: nudge.start()].removesuffix("\n")
             nudges.append({"role": "user", "content": nudge[0]})
     output: Message = {"role": "tool", "content": result}
-    request: Message = {"role": "assistant", "tool_calls": calls}
+    said = step.model_output if isinstance(step.model_output, str) else None
+    request: Message = {"role": "assistant", "content": said, "tool_calls": calls}
     # The calls of a step share its observations, which are the result of each.
     return [request, *[output] * len(calls), *nudges]

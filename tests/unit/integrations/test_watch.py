@@ -314,3 +314,23 @@ def test_loop_names_the_message_to_rewind_to() -> None:
     assert "since message 302." in found.message
     kept = messages[: found.loop.rewind_to]
     assert kept[-1]["role"] == "tool", "no call is left without its result"
+
+
+OUTCOMES = {
+    "a server that fails now and then": lambda n: (
+        f"Page {n}" if n % 3 else "503 Service Unavailable"
+    ),
+    "edits that show code about failures": lambda n: (
+        f"Lines added: {n}\n```diff\n@@ -{n},4 @@\n+ error('failed {n}, connection refused')"
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", OUTCOMES)
+def test_trouble_that_passes_is_not_waiting(shape: str) -> None:
+    watch = Watch()
+    for n in range(50):
+        call = {"id": "c", "function": {"name": "edit", "arguments": {"path": "a.ts"}}}
+        watch.update({"role": "assistant", "tool_calls": [call]})
+        result = {"role": "tool", "tool_call_id": "c", "content": OUTCOMES[shape](n)}
+        assert watch.update(result) is None, n
