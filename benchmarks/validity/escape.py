@@ -33,7 +33,7 @@ ASKED = [Against(arm, "none", measure) for measure in SHARES for arm in ("nudge"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=500)
-    simulate(parser.parse_args([]).studies)
+    simulate(parser.parse_known_args()[0].studies)
 
 
 def simulate(studies: int) -> dict[str, float]:

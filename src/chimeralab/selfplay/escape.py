@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -42,6 +42,7 @@ from chimeralab.stats.transitions import (
 
 if TYPE_CHECKING:
     from chimeralab.study import Study
+    from chimeralab.study.estimates import Estimates
     from chimeralab.study.plan import Condition
 
 EscapeMeasure = Literal["escape", "turns_to_escape", "relapse", "turns_to_relapse", "turns_free"]
@@ -322,6 +323,9 @@ def _compare(by_arm: Mapping[str, Sequence[Course]], asked: Against, settings: E
         return empty_effect(spec, SELF_PLAY, asked.measure, SELF_PLAY.unpaired)
     changes = np.array([cells[0][cell] - cells[1][cell] for cell in both])
     found = cluster_mean(changes.round(12), [prompt for _, prompt in both], settings.level)
+    if formula.share and abs(found.mean) > 1:  # pseudo-values of few runs go astray
+        why = "too few conversations were followed for the whole horizon"
+        return empty_effect(spec, SELF_PLAY, asked.measure, why)
     unknown = {} if found.interval else dict.fromkeys(("interval", "p", "p_holm"), ALONE)
     error, df = found.standard_error, found.clusters - 1
     return Effect(
@@ -403,6 +407,25 @@ def load_escape(study: "Study", detections: Iterable[Detection]) -> EscapeAnalys
     conditions = study.plan.conditions
     asked = list_comparisons(conditions, declared)
     return analyse_escape(courses, declared, arms_of(conditions), asked, left_out)
+
+
+def estimate_escape(
+    study: "Study",
+    detections: Iterable[Detection],
+    estimates: "Estimates",
+    changed: Mapping[str, Any] | None = None,
+) -> EscapeAnalysis | None:
+    """The stored analysis, or a new one; `changed` are verdicts that differ from stored ones."""
+    if "escape" not in study.plan.extras:
+        return None
+
+    def compute() -> EscapeAnalysis:
+        found = load_escape(study, detections)
+        assert found is not None
+        return found
+
+    known = {"words": SELF_PLAY}
+    return estimates.get_or_compute(EscapeAnalysis, compute, changed or {}, known=known)
 
 
 # The variance of an escape between repeats if half of them escape, and of a difference between

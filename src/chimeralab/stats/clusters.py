@@ -370,7 +370,9 @@ def effective_wilson(
         return None
     # If no row differs, the spread is unknown, and each unit counts as one row.
     error = spread.standard_error
-    equivalent = value * (1 - value) / error**2 if error else effective_units(rows)
+    equivalent = effective_units(rows)
+    if error and 0 < value < 1:
+        equivalent = value * (1 - value) / error**2
     small_sample = (normal_quantile(level) / t_quantile(spread.df, level)) ** 2
     effective = min(equivalent, float(rows.sum())) * small_sample
     return wilson(value * effective, effective, level)

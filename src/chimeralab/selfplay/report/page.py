@@ -48,6 +48,7 @@ from chimeralab.report.page import (
 from chimeralab.report.table import SIGNIFICANT, UNITS, clip_interval, format_change
 from chimeralab.selfplay.outcomes import PAIRS, measure_name
 from chimeralab.selfplay.report import figures, tables
+from chimeralab.selfplay.report.escape import describe_escape, escape_section
 from chimeralab.selfplay.report.figures import say
 from chimeralab.selfplay.report.material import (
     Material,
@@ -91,6 +92,8 @@ def make_report(material: Material) -> Report:
     sections = [*_results(material, *results)] if results else []
     first = sections[:1]
     del sections[:1]
+    if material.escape:
+        sections.insert(0, escape_section(material.escape))
     # Verdicts of earlier versions have no loops.
     if any(found.looping is not None for found in material.detections):
         sections.append(_loops(material))
@@ -117,6 +120,10 @@ def make_report(material: Material) -> Report:
                 *(head_blocks(material, results[0]) if results else ()),
                 # With results, the figure and the cards say the second sentence.
                 *(paragraph(sentence, "finding") for sentence in summary[2 if results else 1 :]),
+                *(
+                    paragraph(sentence, "finding")
+                    for sentence in (describe_escape(material.escape) if material.escape else ())
+                ),
             ],
             first=first,
             remarks=[scope.sentence, gate_limits, few_prompts(analysis) if analysis else ""],
