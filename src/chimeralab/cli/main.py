@@ -39,6 +39,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str | None]]] = {
         "check": ("prepare:check", "Validate a plan, estimate its cost, test its models.", LAB),
         "lock": ("prepare:lock", "Freeze a plan under a hash before the first run.", LAB),
         "run": ("run:run", "Run the planned conversations, or resume a stopped run.", LAB),
+        "branch": ("branch:branch", "Go on from a recorded loop: would a nudge end it?", LAB),
     },
     "Rate and audit": {
         "rate": ("rate:rate", "Label conversations by rules, by a model or by people.", None),

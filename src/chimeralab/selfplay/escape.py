@@ -149,7 +149,9 @@ def follow_turns(
     return looping, escape, None
 
 
-def collapsed_turns(detection: Detection, verdicts: Verdicts) -> tuple[set[int], Sequence[int]]:
+def list_collapsed_turns(
+    detection: Detection, verdicts: Verdicts
+) -> tuple[set[int], Sequence[int]]:
     """The collapsed turns of a conversation, and all that were judged, by position."""
     places = detection.positions
     if verdicts == "declared":
@@ -176,7 +178,7 @@ def load_courses(
         if schedule is None:
             continue
         moment = moments.get(found.id)
-        marked, judged = collapsed_turns(found, settings.verdicts)
+        marked, judged = list_collapsed_turns(found, settings.verdicts)
         looping, escape, relapse = follow_turns(marked, judged, moment or 0, settings.free)
         if moment is None or not looping:
             left_out[schedule.arm, NOT_LOOPING if moment else NOT_TREATED] += 1
