@@ -13,7 +13,7 @@ from chimeralab.core.errors import InputError
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.locked import LOCKED
 from chimeralab.detection.loops import Loops
-from chimeralab.detection.seam import Detector, Observation, Signal, check_detector
+from chimeralab.detection.seam import Detector, Observation, Signal, Stream, check_detector
 from chimeralab.version import __version__
 
 
@@ -36,7 +36,7 @@ class Length(Rule):
 
     messages: int = 60
 
-    def start(self) -> "CountStream":
+    def start(self) -> Stream:
         return CountStream(lambda n: n >= self.messages)
 
 
@@ -51,7 +51,7 @@ class Chance(Rule):
     rate: float = 0.01
     seed: int = 1
 
-    def start(self) -> "CountStream":
+    def start(self) -> Stream:
         rng = random.Random(self.seed)
         return CountStream(lambda _: rng.random() < self.rate)
 
@@ -109,8 +109,8 @@ def judge(talks: Sequence[Trajectory], titles: Iterable[str], added: Mapping[str
         if title not in OURS:
             found[title] = [list(watch(detector, talk)) for talk in talks]
         elif title not in NEEDS_VECTORS:
-            judged = Judge(None, detector).judge(talks)  # type: ignore[arg-type]
-            found[title] = [list(verdicts(each.loops)) for _, each in judged]
+            by_words = Judge(None, detector).judge(talks)  # type: ignore[arg-type]
+            found[title] = [list(verdicts(each.loops)) for _, each in by_words]
     if wanted := NEEDS_VECTORS.intersection(titles):
         judged = list(Judge(LOCKED, Loops()).judge(talks))
         ours = {
@@ -142,7 +142,7 @@ def watch(detector: Detector, talk: Trajectory) -> Iterator[Alarm]:
         if signal.collapsed and alarm is None:
             alarm = Alarm(position, signal.repeats, position)
         elif signal.collapsed:
-            alarm = alarm._replace(ended=position)  # type: ignore[union-attr]
+            alarm = alarm._replace(ended=position)
         elif alarm is not None:
             yield alarm
             alarm = None

@@ -44,26 +44,26 @@ class Outcome(NamedTuple):
 class Share(NamedTuple):
     """A count, of how many, and a 95 % interval of the share by a bootstrap over sources."""
 
-    count: int
+    hits: int
     total: int
     low: float | None
     high: float | None
 
     def __str__(self) -> str:
         if self.low is None or self.high is None:
-            return f"{self.count} of {self.total}"
-        return f"{self.count} of {self.total} ({self.low:.2f}-{self.high:.2f})"
+            return f"{self.hits} of {self.total}"
+        return f"{self.hits} of {self.total} ({self.low:.2f}-{self.high:.2f})"
 
     @property
     def value(self) -> float | None:
-        return self.count / self.total if self.total else None
+        return self.hits / self.total if self.total else None
 
 
 def share(pairs: Iterable[tuple[str, bool]]) -> Share:
     """How many are true, of pairs of a source and whether it is so.
 
     >>> share([("a", True), ("a", False)])
-    Share(count=1, total=2, low=None, high=None)
+    Share(hits=1, total=2, low=None, high=None)
     """
     groups: dict[str, list[bool]] = defaultdict(list)
     for source, hit in pairs:
@@ -147,8 +147,11 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     total = len(pairs)
     seen = sum(one == other for one, other in pairs) / total
     values = {value for pair in pairs for value in pair}
-    chance = sum(
-        sum(one == v for one, _ in pairs) * sum(other == v for _, other in pairs) for v in values
+    chance = (
+        sum(
+            sum(one == v for one, _ in pairs) * sum(other == v for _, other in pairs)
+            for v in values
+        )
+        / total**2
     )
-    chance /= total**2
     return None if chance == 1 else (seen - chance) / (1 - chance)

@@ -3,11 +3,10 @@
     python -m benchmarks.validity.causes             of which logs are on this machine
     python -m benchmarks.validity.causes --list      with every cause that is wrong or missed
 
-`benchmarks/stuck/labels/causes.csv` names loops by repository, path and position. `dev` and `held`
-were read whole, twice by one reader, who also wrote the rules: rows on which both readings agree
-count. `tuned` are other loops whose causes were read while the rules were chosen, and `fired` those
-that the finished rules named in logs that had not been looked at; these were read once, and show
-precision alone.
+`benchmarks/stuck/labels/causes.csv` names loops by repository, path and position, with the causes
+that two blind readers gave; rows on which they agree count. `dev` and `held` are all loops of their
+logs. `tuned` are other loops whose causes were read while the rules were chosen, and `fired` those
+that the finished rules named in logs that had not been looked at: these show precision alone.
 """
 
 import argparse
@@ -97,7 +96,7 @@ def main() -> None:
     missed, rest = defaultdict[str, Counter[str]](Counter), Counter[str]()
     for row, found in judge_rows():
         half, truth = row["half"], row["cause_1"]
-        if found is None or row["cause_2"] not in ("", truth):
+        if found is None or not truth or row["cause_2"] != truth:
             rest[f"{half}: " + ("not here" if found is None else "readings differ")] += 1
             continue
         if found != "none":

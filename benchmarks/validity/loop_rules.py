@@ -189,7 +189,7 @@ TERMS: dict[str, Callable[[], tuple[Change, ...]]] = {
     ),
     "blocks": lambda: ((words, "mask_blocks", lambda text: text),),
     "own-speaker streams": lambda: _setting(own_words=1_000_000),
-    "own words": lambda: _setting(own_words=0),
+    "own words": lambda: _setting(own_words=1),
     "short answers": lambda: _setting(reply=1.0),
     "short weight": lambda: _setting(short_weight=1.0),
     "cap": lambda: _setting(cap=1_000_000.0),

@@ -30,8 +30,9 @@ CEILINGS = {
     # Two for loops-2: classes of tool calls, winding down. Nine more: costs, causes and verdicts
     # first; streams, budgets and the wrappers of streams; identity, advice and runs in guards.
     # Four for one configuration (what a project says, rules per tool, `chimera config`) and for
-    # the hooks of Codex, Gemini CLI and opencode.
-    "files": 276,  # wanted: 260
+    # the hooks of Codex, Gemini CLI and opencode. Three for `explain` and covariates.
+    # Five for what ends a loop: states, escapes, their page, and `branch` with its command.
+    "files": 284,  # wanted: 260
     # More: 1,900 lines for the readers of wild logs; 900 for calibration, turn labels and rules of
     # the rubric; 600 for cells read in one place and stores that reading leaves alone; 450 for
     # exports that read back, live metrics and statements; 350 for unseen cycles and AC1; 600 for
@@ -44,7 +45,10 @@ CEILINGS = {
     # classes in guards; 500 for pages that answer in ten seconds; 300 for formats; 200 for limits
     # and redaction of what attacks found.
     # 700 for one configuration of commands, guards and tests, and for what the merge brought.
-    "lines": 62_700,  # wanted: 47_000
+    # 1,500: 430 for `explain`, 360 for covariates, severity and quarters of sessions,
+    # 240 for readers of Crush, Continue and redrawn screens, 200 for typed settings.
+    # 1,750 for perturbations, what became of the loops, their page and `branch`.
+    "lines": 65_991,  # wanted: 47_000
     "records per 1,000 lines": 5.15,  # wanted: 5
     # Up by 0.5: each class of tool calls in loops-2, and each cause, is a function of its own.
     "one-place functions, %": 13.0,  # wanted: 14
@@ -63,7 +67,8 @@ WAYS = {
     "chat line to printed row": (37, 18),
     # One record more in both studies: the revision that a server tells.
     # Six files more in self-play, which judges talks by the same loop detector.
-    "self-play plan to page": (89, 89),  # wanted: (75, 100)
+    # A record more: the progress of a run.
+    "self-play plan to page": (89, 90),  # wanted: (75, 100)
     # One record more: the sums of metrics that are computed in one pass; one file more: the steps.
     "trial plan to page": (85, 116),  # wanted: (70, 100)
     # A file and a record more: what a loop costs.

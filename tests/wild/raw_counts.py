@@ -274,10 +274,22 @@ def hyperagent(path: Path) -> Counts:
     return Counts(calls=calls)
 
 
+def once_drawn(text: str) -> str:
+    """Without the parts of a terminal after whose next banner all prompts so far come again."""
+    parts = text.split("✻ Welcome")
+    asked = [re.findall(r"(?m)^[>❯] [^/].{,60}", part) for part in parts]
+    again = (
+        any(here and later[: len(here)] == here for later in asked[n + 1 :])
+        for n, here in enumerate(asked)
+    )
+    return "".join(part for part, drawn in zip(parts, again, strict=True) if not drawn)
+
+
 def markdown(path: Path) -> Counts:
     """Headings of exports, or the signs of a terminal."""
     text = path.read_text(encoding="utf-8")
     if re.search(r"(?m)^[⏺✦] ", text):
+        text = once_drawn(text)
         calls = re.findall(
             r"(?m)^⏺ (?:[A-Z]\w*|[\w-]+ - \w+ \(MCP\))\(|(?<=╮\n) │ [✔x?-] +\w+ ", text
         )

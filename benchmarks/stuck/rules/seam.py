@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from chimeralab.core.records import ROLES, Turn, role_of_turn
 from chimeralab.detection.calls import has_failed, read_arguments
-from chimeralab.detection.seam import Detector, Observation, Signal
+from chimeralab.detection.seam import Detector, Observation, Signal, Stream
 
 
 class Event(NamedTuple):
@@ -52,7 +52,7 @@ class Rule(Detector):
         """Yield for each event where the repetition began that it alarms about, or None."""
         raise NotImplementedError
 
-    def start(self) -> "RuleStream":
+    def start(self) -> Stream:
         return RuleStream(self.verdicts)
 
     @property
@@ -65,7 +65,7 @@ class RuleStream:
 
     def __init__(self, verdicts: Verdicts) -> None:
         self._queue = deque[Event]()
-        self._verdicts = verdicts(iter(self._queue.popleft, None))  # type: ignore[arg-type]
+        self._verdicts = verdicts(iter(self._queue.popleft, None))
         self._turn = 0
         self._began: int | None = None
         self._speaker: str | None = None

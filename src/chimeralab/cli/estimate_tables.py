@@ -73,11 +73,15 @@ def print_analysis(analysis: Analysis, words: ResultWords, *, full: bool) -> Non
 
 def print_escape(found: "EscapeAnalysis") -> None:
     """Print what became of perturbed loops, as the report says it."""
-    from chimeralab.selfplay.report import escape  # noqa: PLC0415 - seldom needed
+    from chimeralab.selfplay.report.escape import (  # noqa: PLC0415 - seldom needed
+        arm_table,
+        comparison_table,
+        describe_escape,
+    )
 
-    print_lines(escape.describe_escape(found))
-    print_report_table("Loop → escape → relapse", escape.arm_table(found))
-    print_report_table("Differences between perturbations", escape.comparison_table(found))
+    print_lines(describe_escape(found))
+    print_report_table("Loop → escape → relapse", arm_table(found))
+    print_report_table("Differences between perturbations", comparison_table(found))
 
 
 def _about_tests() -> str:

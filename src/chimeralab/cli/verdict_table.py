@@ -159,9 +159,9 @@ class VerdictTable:
             return ""
         note = f"{plural(rest, 'conversation')} without a loop"
         if self.all.too_short:
-            note += f", {self.all.too_short:,} of them too short for a verdict"
+            note += f", {self.all.too_short:,} too short"
         if partly:
-            note += f"; {plural(len(partly), 'log')} only partly read"
+            note += f"; {plural(len(partly), 'log')} partly read"
         return f"{note}: see --all."
 
     def _draw_locked(

@@ -23,7 +23,7 @@ KEPT = 20_000  # characters of a result that are kept
 OLD = 7 * 24 * 3600.0  # seconds after which a session is forgotten
 
 
-class Happened(NamedTuple):
+class HostEvent(NamedTuple):
     """What an event is about: a prompt of the user, a call that is asked for, or its result."""
 
     kind: str
@@ -37,14 +37,14 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
 
 
-def read_codex(event: Event) -> Happened | None:
+def read_codex(event: Event) -> HostEvent | None:
     name, tool = event.get("hook_event_name"), str(event.get("tool_name"))
     if name == "UserPromptSubmit":
-        return Happened("prompt", _text(event.get("prompt")))
+        return HostEvent("prompt", _text(event.get("prompt")))
     if name == "PreToolUse":
-        return Happened("call", "", tool, event.get("tool_input"))
+        return HostEvent("call", "", tool, event.get("tool_input"))
     if name == "PostToolUse":
-        return Happened("result", _text(event.get("tool_response")), tool, event.get("tool_input"))
+        return HostEvent("result", _text(event.get("tool_response")), tool, event.get("tool_input"))
     return None
 
 
@@ -55,18 +55,18 @@ def reply_codex(event: Event, found: GuardAction) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": name, **given}}
 
 
-def read_gemini(event: Event) -> Happened | None:
+def read_gemini(event: Event) -> HostEvent | None:
     name, tool = event.get("hook_event_name"), str(event.get("tool_name"))
     if name == "BeforeAgent":
-        return Happened("prompt", _text(event.get("prompt")))
+        return HostEvent("prompt", _text(event.get("prompt")))
     if name == "BeforeTool":
-        return Happened("call", "", tool, event.get("tool_input"))
+        return HostEvent("call", "", tool, event.get("tool_input"))
     given = event.get("tool_response")
     answer = given if isinstance(given, dict) else {"llmContent": given}
     if name == "AfterTool":
         failed = True if answer.get("error") else None
         text = _text(answer.get("error") or answer.get("llmContent"))
-        return Happened("result", text, tool, event.get("tool_input"), failed)
+        return HostEvent("result", text, tool, event.get("tool_input"), failed)
     return None
 
 
@@ -78,13 +78,13 @@ def reply_gemini(event: Event, found: GuardAction) -> dict[str, Any]:
     return reply_codex(event, found)
 
 
-def read_opencode(event: Event) -> Happened | None:
+def read_opencode(event: Event) -> HostEvent | None:
     """Read an event of our plugin for opencode, which is in `opencode_plugin.js`."""
     kind, text = str(event.get("event")), _text(event.get("text") or "")
     if kind not in ("prompt", "call", "result"):
         return None
     failed = True if event.get("failed") else None
-    return Happened(kind, text, str(event.get("tool")), event.get("args"), failed)
+    return HostEvent(kind, text, str(event.get("tool")), event.get("args"), failed)
 
 
 def reply_opencode(event: Event, found: GuardAction) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Dialect(NamedTuple):
     false`, Codex goes on with the reason as the result of the call), repeated calls are refused.
     """
 
-    read: Callable[[Event], Happened | None]
+    read: Callable[[Event], HostEvent | None]
     reply: Callable[[Event, GuardAction], dict[str, Any]]
     events: tuple[str, ...] = ()
     session: str = "session_id"
@@ -185,7 +185,7 @@ class CommandHook:
             file.writelines(lines)
 
 
-def _messages(happened: Happened) -> Iterator[Message]:
+def _messages(happened: HostEvent) -> Iterator[Message]:
     if happened.kind == "prompt":
         yield {"role": "user", "content": happened.text}
         return

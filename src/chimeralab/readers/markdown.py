@@ -399,7 +399,8 @@ class Terminal(Reader):
 def drop_redrawn(text: str) -> str:
     """Drop each screen that a later one shows again: resuming prints the past below a banner."""
     screens = SCREEN.split(text)
-    said = [SENTENCE.findall(screen) for screen in screens]
+    # A window of another width breaks lines elsewhere.
+    said = [[line[:60].rstrip() for line in SENTENCE.findall(screen)] for screen in screens]
     last = len(screens) - 1
     return "".join(
         screen

@@ -95,56 +95,56 @@ def write_plan(talk: Trajectory, onset: int, options: BranchOptions) -> str:
             f"--after {options.after}: the loop is noticed at turn {onset}, and the conversation "
             f"has only {len(turns)} turns"
         )
-    names = [f"speaker-{n}" for n in range(1, len(order) + 1)]
-    if not ROLES & set(order) and all(name.replace("-", "").isalnum() for name in order):
-        names = order
     treatments = list(dict.fromkeys(options.treatments))
     acting = [name for name in treatments if name in COUNTERMEASURES]
     if not acting:
         raise InputError("--treatments needs one besides sham and none, such as nudge")
-    rows = [
-        "# Written by `chimera branch`: a recorded conversation, continued under each treatment.",
-        "[study]",
-        f"name = {_text(f'branches of {talk.id}')}",
-        'question = "Would a treatment have ended this loop?"',
-        "[models.continued]",
-        'use = "recorded"',
-        f"then = {_table(options.model)}",
-        f"said = [{', '.join(_text(turn.text) for turn in turns[:moment])}]",
-        "price = { input = 0.0, output = 0.0 }",
-        "[sampling]",
-        f"temperature = {float(options.temperature)}",
-        f"max_tokens = {options.max_tokens}",
-        "[conditions.branch]",
-        "speakers = [",
-        *(f'  {{ model = "continued", name = {_text(name)} }},' for name in names),
-        "]",
+    prompts = [
+        f"  {{ id = {_text(f'branch-{n:03}')}, text = {_text(prompt)} }},"
+        for n in range(1, options.n + 1)
     ]
-    for name in treatments:
-        rows += [f"[perturbations.{name}]", f"use = {_text(name)}"]
-        compared = name in (Sham.name, Mark.name)
-        rows.append(f"of = {_text(acting[0])}" if compared else f"at_turns = [{moment}]")
-    rows += [
-        "[escape]",
-        f"horizon = {max(3, options.turns // 2)}",
-        "[outcomes]",
-        "estimands = []",
-        "[conversation]",
-        f"turns = {moment + options.turns}",
-        'on_overflow = "trim 12"',
-        "[detector]",
-        f"use = {_text(options.detector)}",
-        "[run]",
-        f"seed = {options.seed}",
-        "[prompts]",
-        "items = [",
+    rows = [
         *(
-            f"  {{ id = {_text(f'branch-{n:03}')}, text = {_text(prompt)} }},"
-            for n in range(1, options.n + 1)
+            "# Written by `chimera branch`: a recorded conversation goes on under each treatment.",
+            "[study]",
+            f"name = {_text(f'branches of {talk.id}')}",
+            'question = "Would a treatment have ended this loop?"',
+            "[models.continued]",
+            'use = "recorded"',
+            f"then = {_table(options.model)}",
+            f"said = [{', '.join(_text(turn.text) for turn in turns[:moment])}]",
+            "price = { input = 0.0, output = 0.0 }",
         ),
-        "]",
+        *("[sampling]", f"temperature = {float(options.temperature)}"),
+        f"max_tokens = {options.max_tokens}",
+        *("[conditions.branch]", "speakers = [", *list_speakers(order), "]"),
+        *list_treatments(treatments, acting[0], moment),
+        *("[escape]", f"horizon = {max(3, options.turns // 2)}"),
+        *("[outcomes]", "estimands = []"),
+        *("[conversation]", f"turns = {moment + options.turns}", 'on_overflow = "trim 12"'),
+        *("[detector]", f"use = {_text(options.detector)}"),
+        *("[run]", f"seed = {options.seed}"),
+        *("[prompts]", "items = [", *prompts, "]"),
     ]
     return "\n".join(rows) + "\n"
+
+
+def list_speakers(order: Sequence[str]) -> list[str]:
+    """The speakers of the plan, under their own names where a plan can have them."""
+    names = [f"speaker-{n}" for n in range(1, len(order) + 1)]
+    if not ROLES & set(order) and all(name.replace("-", "").isalnum() for name in order):
+        names = list(order)
+    return [f'  {{ model = "continued", name = {_text(name)} }},' for name in names]
+
+
+def list_treatments(treatments: Sequence[str], first: str, moment: int) -> list[str]:
+    """The perturbations of the plan; sham and mark belong to the first treatment."""
+    rows: list[str] = []
+    for name in treatments:
+        compared = name in (Sham.name, Mark.name)
+        when = f"of = {_text(first)}" if compared else f"at_turns = [{moment}]"
+        rows += [f"[perturbations.{name}]", f"use = {_text(name)}", when]
+    return rows
 
 
 def _text(text: str) -> str:

@@ -111,7 +111,7 @@ class Escape(Record):
             )
 
 
-class Course(NamedTuple):
+class PerturbedLoop(NamedTuple):
     """A perturbed conversation from the moment on, in turns; None for what did not happen.
 
     `looping` counts the collapsed turns in a row up to the moment.
@@ -164,7 +164,7 @@ def list_collapsed_turns(
 
 def load_courses(
     study: "Study", detections: Iterable[Detection]
-) -> tuple[list[Course], Counter[tuple[str, str]]]:
+) -> tuple[list[PerturbedLoop], Counter[tuple[str, str]]]:
     """Each perturbed conversation from its first moment on, and how many had none, by reason."""
     plan, settings = study.plan, study.plan.extras["escape"]
     moments: dict[str, int] = {}
@@ -172,7 +172,7 @@ def load_courses(
         for row in archive.rows("SELECT trajectory, turn, detail FROM events ORDER BY id"):
             if "arm" in json.loads(row["detail"]):
                 moments.setdefault(row["trajectory"], row["turn"])
-    courses, left_out = list[Course](), Counter[tuple[str, str]]()
+    courses, left_out = list[PerturbedLoop](), Counter[tuple[str, str]]()
     for found in detections:
         schedule = plan.conditions[found.metadata["condition"]].schedule
         if schedule is None:
@@ -186,7 +186,7 @@ def load_courses(
         followed = (found.messages or len(judged)) - moment
         stopped = found.metadata.get("outcome") not in ENDED
         place = schedule.condition, schedule.arm, str(found.metadata["prompt"]), moment
-        courses.append(Course(*place, looping, followed, stopped, escape, relapse))
+        courses.append(PerturbedLoop(*place, looping, followed, stopped, escape, relapse))
     return courses, left_out
 
 
@@ -241,7 +241,7 @@ class EscapeAnalysis(Record):
 
 
 def analyse_escape(
-    courses: Sequence[Course],
+    courses: Sequence[PerturbedLoop],
     settings: Escape,
     arms: Sequence[str],
     asked: Sequence[Against],
@@ -249,7 +249,7 @@ def analyse_escape(
 ) -> EscapeAnalysis:
     """Estimate every measure in every arm, and the comparisons `asked`."""
     by_arm = {arm: [each for each in courses if each.arm == arm] for arm in arms}
-    effects = [_compare(by_arm, each, settings) for each in asked]
+    effects = [compare_arms(by_arm, each, settings) for each in asked]
     by_role = [
         [effect for effect, each in zip(effects, asked, strict=True) if each.role == role]
         for role in ("primary", "exploratory", "secondary")
@@ -257,20 +257,24 @@ def analyse_escape(
     listed = list(deduplicate_effects(*by_role))
     return EscapeAnalysis(
         settings=settings,
-        arms={arm: _summarise(arm, by_arm[arm], settings, left_out or Counter()) for arm in arms},
+        arms={
+            arm: summarise_arm(arm, by_arm[arm], settings, left_out or Counter()) for arm in arms
+        },
         comparisons=Family(listed).correct(listed),
-        entrenchment=_entrench(by_arm, settings),
+        entrenchment=estimate_entrenchment(by_arm, settings),
     )
 
 
-def passages_of(courses: Sequence[Course]) -> Passages:
+def passages_of(courses: Sequence[PerturbedLoop]) -> Passages:
     columns = [[each.escape, each.relapse, each.followed] for each in courses]
     escape, relapse, followed = np.array(columns, dtype=np.float64).reshape(-1, 3).T
     stopped = np.array([each.stopped for each in courses], dtype=np.bool_)
     return Passages(escape, relapse, followed, stopped)
 
 
-def _take(courses: Sequence[Course], formula: Formula) -> tuple[list[Course], Passages]:
+def choose_runs(
+    courses: Sequence[PerturbedLoop], formula: Formula
+) -> tuple[list[PerturbedLoop], Passages]:
     """The courses that count for a measure, on its clock."""
     runs = passages_of(courses)
     if not formula.after_escape:
@@ -278,12 +282,15 @@ def _take(courses: Sequence[Course], formula: Formula) -> tuple[list[Course], Pa
     return [each for each in courses if each.escape is not None], runs.after_escape()
 
 
-def _summarise(
-    arm: str, courses: Sequence[Course], settings: Escape, left_out: Mapping[tuple[str, str], int]
+def summarise_arm(
+    arm: str,
+    courses: Sequence[PerturbedLoop],
+    settings: Escape,
+    left_out: Mapping[tuple[str, str], int],
 ) -> EscapeArm:
     estimates = {}
     for name, formula in MEASURES.items():
-        kept, runs = _take(courses, formula)
+        kept, runs = choose_runs(courses, formula)
         prompts = [each.prompt for each in kept]
         if not kept:
             why = "no loop ended" if courses else "no conversation was in a loop"
@@ -308,18 +315,20 @@ def _summarise(
     )
 
 
-def _compare(by_arm: Mapping[str, Sequence[Course]], asked: Against, settings: Escape) -> Effect:
+def compare_arms(
+    by_arm: Mapping[str, Sequence[PerturbedLoop]], asked: Against, settings: Escape
+) -> Effect:
     """The difference of an arm to another within each prompt and condition, clustered by prompt."""
     formula = MEASURES[asked.measure]
     spec = ContrastSpec({asked.treatment: 1.0, asked.against: -1.0})
     cells: list[dict[tuple[str, str], float]] = []
     for arm in (asked.treatment, asked.against):
-        kept, runs = _take(by_arm[arm], formula)
+        kept, runs = choose_runs(by_arm[arm], formula)
         totals = transition_counts(runs, settings.horizon)
         if not kept or not is_followed(totals):
             why = f"{arm}: no conversation counts" if not kept else f"{arm}: followed too briefly"
             return empty_effect(spec, SELF_PLAY, asked.measure, why)
-        cells.append(_cell_means(kept, pseudo_values(runs, formula.of, settings.horizon)))
+        cells.append(mean_cells(kept, pseudo_values(runs, formula.of, settings.horizon)))
     both = sorted(cells[0].keys() & cells[1].keys())
     if not both:
         return empty_effect(spec, SELF_PLAY, asked.measure, SELF_PLAY.unpaired)
@@ -343,14 +352,16 @@ def _compare(by_arm: Mapping[str, Sequence[Course]], asked: Against, settings: E
     )
 
 
-def _cell_means(courses: Sequence[Course], values: Floats) -> dict[tuple[str, str], float]:
+def mean_cells(courses: Sequence[PerturbedLoop], values: Floats) -> dict[tuple[str, str], float]:
     cells: dict[tuple[str, str], list[float]] = {}
     for course, value in zip(courses, values.tolist(), strict=True):
         cells.setdefault((course.condition, course.prompt), []).append(value)
     return {cell: float(np.mean(each)) for cell, each in cells.items()}
 
 
-def _entrench(by_arm: Mapping[str, Sequence[Course]], settings: Escape) -> Entrenchment:
+def estimate_entrenchment(
+    by_arm: Mapping[str, Sequence[PerturbedLoop]], settings: Escape
+) -> Entrenchment:
     """The slope of escape over the turns in the loop before, both centred within arms."""
     ages: list[float] = []
     values: list[float] = []
@@ -468,14 +479,14 @@ def detectable_escapes(
     return tuple(
         DetectableEscape(
             each.measure, each.treatment, each.against,
-            {share: _smallest(prompts, repeats, share) for share in LOOPING},
+            {share: smallest_difference(prompts, repeats, share) for share in LOOPING},
         )
         for each in chosen
         if MEASURES[each.measure].share
     )  # fmt: skip
 
 
-def _smallest(prompts: int, repeats: int, looping: float) -> float | None:
+def smallest_difference(prompts: int, repeats: int, looping: float) -> float | None:
     """Fewer loops are fewer repeats of a prompt, and then fewer prompts."""
     runs = prompts * repeats * looping
     used = min(prompts, int(runs))

@@ -139,8 +139,10 @@ def estimate_passage(
         return Estimate(None, None, 0, EARLY.format(horizon=horizon))
     found = jackknife(totals, measure)
     # Rounding noise must not look like a tiny spread.
-    rounded = [x if x is None else round(x, DIGITS) for x in (found.value, found.standard_error)]
-    return Estimate(*rounded, found.df)
+    value, error = (
+        x if x is None else round(x, DIGITS) for x in (found.value, found.standard_error)
+    )
+    return Estimate(value, error, found.df)
 
 
 def is_followed(totals: Floats) -> bool:

@@ -455,7 +455,8 @@ def follow_quarters(
             drifts += estimate_effects([*own[0], *own[-1]], [spec], name, rng, resamples)
         for stressor, part in ({} if what.sham else what.stressors).items():
             if part.checks:
-                rows = [[row for s in each for row in s.rows] for each in own]
+                # What a check of a stored study says is known by the row of its arm.
+                rows = [[replace(row, arm=arm) for s in each for row in s.rows] for each in own]
                 found[stressor] = tuple(
                     MeasureEstimate(_dose(part.checks[0], each), None, len(each)) for each in rows
                 )

@@ -2,18 +2,19 @@
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from chimeralab import Guard, InputError
-from chimeralab.embedding.encoder import Embeddings
+from chimeralab.embedding.encoder import Embeddings, Encoder
 
 AGAIN = "Let me try that again."
 
 
-class SlowEncoder:
+class SlowEncoder(Encoder):
     """An encoder that waits for the test, and refuses to work in the test's thread."""
 
     margin, precision = 0.0, "none"
@@ -23,7 +24,7 @@ class SlowEncoder:
         self.begun = threading.Event()
         self.let_go = threading.Event()
 
-    def encode(self, texts: list[str]) -> Embeddings:
+    def encode(self, texts: Sequence[str]) -> Embeddings:
         assert threading.get_ident() != self.asked_in
         self.begun.set()
         self.let_go.wait()
@@ -36,7 +37,7 @@ class SlowEncoder:
 
 def slow_guard() -> tuple[Guard, SlowEncoder]:
     encoder = SlowEncoder()
-    return Guard(encoder=encoder), encoder  # type: ignore[arg-type]
+    return Guard(encoder=encoder), encoder
 
 
 def test_event_loop_is_not_blocked_while_a_message_is_encoded() -> None:

@@ -8,8 +8,8 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.selfplay.escape import (
     Against,
-    Course,
     Escape,
+    PerturbedLoop,
     analyse_escape,
     follow_turns,
     list_comparisons,
@@ -28,7 +28,7 @@ def perturbed(make_study):
 
 
 def course(arm, prompt, escape, relapse=None, **changes):
-    found = Course("duo", arm, prompt, 8, 3, 30, False, escape, relapse)
+    found = PerturbedLoop("duo", arm, prompt, 8, 3, 30, False, escape, relapse)
     return found._replace(**changes)
 
 

@@ -4,8 +4,12 @@
 export function handleKeys() {
   document.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Escape" && isWriting(event.target)) event.target.blur();
-    if (isWriting(event.target)) return;
+    if (isWriting(event.target)) {
+      if (event.key !== "Escape") return;
+      event.target.blur();
+      event.preventDefault();  // a browser may clear a search box instead
+      return;
+    }
     if (event.key === "l") { if (!toNextLoop()) return; }
     else if (event.key === "j" || event.key === "k") walk(event.key === "j" ? 1 : -1);
     else if (!press(event.key)) return;

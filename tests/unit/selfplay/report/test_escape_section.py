@@ -6,7 +6,7 @@ import pytest
 
 from chimeralab.report.page import find_blocks
 from chimeralab.report.table import Table
-from chimeralab.selfplay.escape import Against, Course, Escape, analyse_escape
+from chimeralab.selfplay.escape import Against, Escape, PerturbedLoop, analyse_escape
 from chimeralab.selfplay.report.escape import (
     arm_table,
     comparison_table,
@@ -19,7 +19,7 @@ from tests.plans import PERTURBED
 
 def analysed(*ended):
     courses = [
-        Course("duo", arm, str(n), 8, 3, 30, False, 4 if n < count else None, None)
+        PerturbedLoop("duo", arm, str(n), 8, 3, 30, False, 4 if n < count else None, None)
         for arm, count in zip(("nudge", "sham"), ended, strict=True)
         for n in range(8)
     ]
