@@ -301,6 +301,8 @@ def summarise_arm(
         if formula.share and found.value is not None:
             sizes = np.array(list(rows.values()), dtype=np.float64)
             interval = effective_wilson(found.value, found, sizes, settings.level)
+        elif interval:  # no turns are fewer than none, or more than the horizon
+            interval = Interval(*np.clip(interval, 0, settings.horizon).tolist())
         reason = found.reason or (None if interval else ALONE)
         estimates[name] = PassageEstimate(name, len(kept), found.value, interval, reason)
     totals = transition_counts(passages_of(courses), settings.horizon).sum(axis=0, keepdims=True)
