@@ -48,6 +48,7 @@ MEASURES = {
     "validity.countermeasures": "models runner trial",
     "validity.detector_against_rules": "detection embedding rating",
     "validity.guards": f"detection integrations readers {GUARD_LOGS}",
+    "validity.escape": "selfplay/escape.py stats",
     "validity.interval_coverage": "stats",
     "validity.kappa_coverage": "benchmarks/validity/interval_coverage.py stats",
     "validity.loop_kinds": "detection",

@@ -9,9 +9,9 @@ from benchmarks.table import Result, keep
 from chimeralab.selfplay.escape import (
     MEASURES,
     Against,
-    Course,
     Escape,
     EscapeMeasure,
+    PerturbedLoop,
     analyse_escape,
     follow_turns,
 )
@@ -33,7 +33,7 @@ ASKED = [Against(arm, "none", measure) for measure in SHARES for arm in ("nudge"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=500)
-    simulate(parser.parse_args([]).studies)
+    simulate(parser.parse_known_args()[0].studies)
 
 
 def simulate(studies: int) -> dict[str, float]:
@@ -73,7 +73,7 @@ def _count(
     hits[name] += interval is not None and interval.low <= truth <= interval.high
 
 
-def draw_study(rng: np.random.Generator) -> list[Course]:
+def draw_study(rng: np.random.Generator) -> list[PerturbedLoop]:
     """Every prompt under every arm: a loop from its onset on, perturbed two turns later."""
     courses = []
     for prompt in range(PROMPTS):
@@ -85,7 +85,9 @@ def draw_study(rng: np.random.Generator) -> list[Course]:
     return courses
 
 
-def draw_course(rng: np.random.Generator, arm: str, prompt: str, place: tuple[int, int]) -> Course:
+def draw_course(
+    rng: np.random.Generator, arm: str, prompt: str, place: tuple[int, int]
+) -> PerturbedLoop:
     onset, easy = place
     moment, collapsed, looping = onset + 2, set(range(onset, onset + 3)), True
     for turn in range(moment + 1, TURNS + 1):
@@ -99,7 +101,9 @@ def draw_course(rng: np.random.Generator, arm: str, prompt: str, place: tuple[in
     else:
         last = TURNS
     ages = follow_turns(collapsed, range(1, last + 1), moment, SETTINGS.free)
-    return Course("duo", arm, prompt, moment, ages[0], last - moment, last < TURNS, *ages[1:])
+    return PerturbedLoop(
+        "duo", arm, prompt, moment, ages[0], last - moment, last < TURNS, *ages[1:]
+    )
 
 
 def true_measures(arm: str) -> dict[str, float]:

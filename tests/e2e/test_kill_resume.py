@@ -8,6 +8,8 @@ import pytest
 from chimeralab.study import RunOptions, Study, run_study
 from chimeralab.study.verify import verify_study
 from tests.killed_run import quick_processes, run_and_kill
+from tests.plans import PERTURBED
+from tests.studies import write_study
 
 pytestmark = pytest.mark.kill
 
@@ -100,6 +102,31 @@ def test_run_killed_at_random_moments_has_every_turn_once(tmp_path: Path) -> Non
     assert attempts.keys() == {"answered", "interrupted"}
     assert attempts["answered"] == len(turns) == 640
     assert KILLS < sum(waiting) <= attempts["interrupted"] <= KILLS * AT_ONCE
+
+
+def test_perturbations_of_a_killed_run_are_applied_exactly_once(tmp_path: Path) -> None:
+    rng, processes = random.Random(35), quick_processes()
+    change = ("after_onset = 1", "after_onset = 1\ntimes = 3\nevery = 2")
+    killed, peaceful = (
+        write_study(tmp_path / name, PERTURBED, change) for name in ("killed", "peaceful")
+    )
+    for study in (killed, peaceful):
+        study.freeze()
+    for _ in range(8):
+        run_and_kill(killed, processes, answers=rng.randint(2, 8), waiting=1)
+    for study in (killed, peaceful):
+        assert run_study(Study(study.path), QUIETLY).complete
+
+    def events(study: Study) -> list[tuple[str, int, str, str]]:
+        names = ("trajectory", "turn", "kind", "detail")
+        with study.archive() as archive:
+            rows = archive.rows("SELECT * FROM events ORDER BY trajectory, turn")
+            return [tuple(row[name] for name in names) for row in rows]
+
+    assert events(killed) == events(peaceful)
+    assert len(events(killed)) == 3 * len(killed.talks)
+    assert endings(killed) == endings(peaceful)
+    assert verify_study(killed).findings == ()
 
 
 def test_killed_runner_does_not_lock_the_study(tmp_path: Path) -> None:

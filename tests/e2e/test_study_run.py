@@ -62,7 +62,7 @@ def attempts(study: Study) -> Counter[str]:
         return Counter(row["outcome"] for row in archive.rows("SELECT outcome FROM attempts"))
 
 
-@pytest.mark.parametrize("template", ["selfplay", "escape-velocity"])
+@pytest.mark.parametrize("template", ["selfplay", "escape-velocity", "escape"])
 def test_new_study_is_valid_as_it_is_written(template, tmp_path):
     chimera("new", tmp_path / "mine", "--template", template)
     told = chimera("check", tmp_path / "mine", "--offline")

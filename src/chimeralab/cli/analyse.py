@@ -9,6 +9,7 @@ import click
 from chimeralab.cli.estimate_tables import (
     print_analysis,
     print_covariates,
+    print_escape,
     print_replication,
     print_robustness,
     print_trial,
@@ -30,6 +31,7 @@ from chimeralab.selfplay.runs import Runs, load_runs, read_runs
 
 if TYPE_CHECKING:
     from chimeralab.selfplay.covariates import CovariateResult
+    from chimeralab.selfplay.escape import EscapeAnalysis
     from chimeralab.study import Study
 
 NOT_LOCKED = "exploratory: the plan was not locked before the runs"
@@ -121,11 +123,13 @@ def analyse_command(path: Path, robust: bool, full: bool, **options: Any) -> Non
         result = analyse_runs(study, runs, Estimates(study, renew=True, warn=say))
     checked = _robustness(study, outcomes, result) if robust else None
     joined = _associate(runs, result.settings.level, options)
+    escape = _analyse_escape(study)
     if options["json"]:
         lock = study.lock if study else None
         more = {"lock": lock.sha256 if lock else None} if study else {}
         texts = {"robustness": checked.as_dict()} if checked else {}
         texts |= {"covariates": joined.as_dict()} if joined else {}
+        texts |= {"escape": escape.as_dict()} if escape else {}
         click.echo(json_text(as_json(result) | more | texts))
         return
     scope = NO_AUDIT  # nothing is known about the audit of a table
@@ -134,6 +138,8 @@ def analyse_command(path: Path, robust: bool, full: bool, **options: Any) -> Non
 
         scope = scope_of(load_reliability(study))
     print_analysis(result, scope.words, full=full)
+    if escape:
+        print_escape(escape)
     if checked:
         print_robustness(checked)
     if joined:
@@ -183,6 +189,16 @@ def compare_command(a: Path, b: Path, **options: Any) -> None:
         click.echo(json_text(result.as_dict()))
     else:
         print_replication(result)
+
+
+def _analyse_escape(study: "Study | None") -> "EscapeAnalysis | None":
+    """What became of the loops that a study perturbed."""
+    if study is None or "escape" not in study.plan.extras:
+        return None
+    from chimeralab.selfplay.escape import load_escape  # noqa: PLC0415 - seldom needed
+    from chimeralab.study.verdicts import load_detections  # noqa: PLC0415
+
+    return load_escape(study, load_detections(study))
 
 
 def parse_match(text: str) -> tuple[str, str]:

@@ -31,6 +31,7 @@ from chimeralab.stats.effects import Effect, short
 
 if TYPE_CHECKING:
     from chimeralab.selfplay.covariates import CovariateResult
+    from chimeralab.selfplay.escape import EscapeAnalysis
     from chimeralab.trial.analysis import SubjectResult, TrialAnalysis
 
 # The measures whose comparisons are printed; the report has all of them.
@@ -68,6 +69,19 @@ def print_analysis(analysis: Analysis, words: ResultWords, *, full: bool) -> Non
     about += [render_sentence(SENTENCES, "about_unseen")] if unseen else []
     rest = (*about, _about_tests()) if full else ("--full has more tables and notes.",)
     print_lines((*(f"{note}." for note in (*left, *analysis.notes)), *rest), style="dim")
+
+
+def print_escape(found: "EscapeAnalysis") -> None:
+    """Print what became of perturbed loops, as the report says it."""
+    from chimeralab.selfplay.report.escape import (  # noqa: PLC0415 - seldom needed
+        arm_table,
+        comparison_table,
+        describe_escape,
+    )
+
+    print_lines(describe_escape(found))
+    print_report_table("Loop → escape → relapse", arm_table(found))
+    print_report_table("Differences between perturbations", comparison_table(found))
 
 
 def _about_tests() -> str:

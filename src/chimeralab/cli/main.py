@@ -38,6 +38,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str, str | None]]] = {
         "check": ("prepare:check", "Validate a plan, estimate its cost, test its models.", LAB),
         "lock": ("prepare:lock", "Freeze a plan under a hash before the first run.", LAB),
         "run": ("run:run", "Run the planned conversations, or resume a stopped run.", LAB),
+        "branch": ("branch:branch", "Go on from a recorded loop: would a nudge end it?", LAB),
         "report": ("pages:report", "Write a study's report: page, figures and tables.", LAB),
         "analyse": ("analyse:analyse_command", "Estimate effects with clustered intervals.", LAB),
         "export": ("export:export", "Export a study as tables, JSON Lines or a bundle.", LAB),

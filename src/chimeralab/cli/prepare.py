@@ -46,8 +46,8 @@ PUBLISH = (
     type=click.Choice(list(templates())),
     default="selfplay",
     show_default=True,
-    help="selfplay: the embedded model, takes minutes; escape-velocity: three models, takes a "
-    "night; trial-…: a subject under stress.",
+    help="selfplay: the embedded model, takes minutes; escape: what ends a loop; escape-velocity: "
+    "three models, takes a night; trial-…: a subject under stress.",
 )
 def new(path: Path, template: str) -> None:
     """Create a study: write a commented plan and its prompts into the folder STUDY.

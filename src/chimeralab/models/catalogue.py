@@ -6,14 +6,14 @@ none.
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from chimeralab import weights
 from chimeralab.core.errors import InputError
-from chimeralab.core.parts import SentKey
+from chimeralab.core.parts import SentKey, choose, read_record
 from chimeralab.core.records import Record
 from chimeralab.models.seam import FailureKind
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chimeralab.models.embedded import EmbeddedModel
     from chimeralab.models.inspect import InspectModel
     from chimeralab.models.openai import OpenAIModel
-    from chimeralab.models.phantom import PhantomModel, ReplayModel
+    from chimeralab.models.phantom import PhantomModel, RecordedModel, ReplayModel
 
 Count = Annotated[int, Field(ge=1)]
 Turns = tuple[Count, ...]
@@ -185,10 +185,47 @@ class ReplaySettings(Record):
         return ReplayModel(Path(self.study) / "study.db")
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedSettings(Record):
+    """`use = "recorded"`. Its first turns are those that were `said` in a log; `then` goes on.
+
+    `then` is the table of another model of this package.
+    """
+
+    said: tuple[str, ...]
+    then: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        _ = self.model
+
+    @property
+    def model(self) -> Any:
+        """The settings of the model that goes on."""
+        use = self.then.get("use")
+        known = {name: part for name, part in MODELS.items() if part is not RecordedSettings}
+        choose(use, known, f"use = {use!r} in `then`")
+        settings = {key: value for key, value in self.then.items() if key != "use"}
+        return read_record(known[str(use)], settings, "`then`")
+
+    @property
+    def weights(self) -> str:
+        return str(getattr(self.model, "weights", ""))
+
+    @property
+    def sent_key(self) -> Any:
+        return getattr(self.model, "sent_key", None)
+
+    def open(self) -> "RecordedModel":
+        from chimeralab.models.phantom import RecordedModel  # noqa: PLC0415
+
+        return RecordedModel(self.said, self.model.open())
+
+
 MODELS: dict[str, type] = {
     "embedded": EmbeddedSettings,
     "openai": OpenAISettings,
     "inspect": InspectSettings,
     "phantom": PhantomSettings,
     "replay": ReplaySettings,
+    "recorded": RecordedSettings,
 }

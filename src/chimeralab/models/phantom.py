@@ -1,15 +1,16 @@
-"""Models with known replies: phantoms that loop or fail as set, and replays of a study."""
+"""Models with known replies: phantoms that loop or fail as set, replays of a study or a log."""
 
 import asyncio
 import hashlib
 import sqlite3
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 from chimeralab.core.errors import InputError
 from chimeralab.models.catalogue import PhantomSettings
-from chimeralab.models.seam import FailureKind, Finish, ModelFailure, Reply, Request
+from chimeralab.models.seam import FailureKind, Finish, Model, ModelFailure, Reply, Request
 
 REFUSAL = "I would rather not say."
 
@@ -178,3 +179,21 @@ class ReplayModel:
             reported_model=row["reported_model"],
             cost=0.0,
         )
+
+
+class RecordedModel:
+    """Says what a log says, turn by turn, until another model goes on."""
+
+    backstage: ClassVar[bool] = True
+
+    def __init__(self, said: Sequence[str], then: Model) -> None:
+        self._said, self._then = said, then
+
+    async def reply(self, request: Request) -> Reply:
+        if request.conversation and request.turn <= len(self._said):
+            return Reply(self._said[request.turn - 1], prompt_tokens=0, completion_tokens=0, cost=0)
+        return await self._then.reply(request)
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else the other model can do, such as to say who it is, or to close."""
+        return getattr(self._then, name)

@@ -36,6 +36,11 @@ UNITS: dict[str, Unit] = {
     "restricted_mean": TURNS,
     "cycle_share": SHARE,
     "cycle_incidence": SHARE,
+    "escape": SHARE,
+    "relapse": SHARE,
+    "turns_to_escape": TURNS,
+    "turns_to_relapse": TURNS,
+    "turns_free": TURNS,
 }
 
 

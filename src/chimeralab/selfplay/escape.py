@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -42,6 +42,7 @@ from chimeralab.stats.transitions import (
 
 if TYPE_CHECKING:
     from chimeralab.study import Study
+    from chimeralab.study.estimates import Estimates
     from chimeralab.study.plan import Condition
 
 EscapeMeasure = Literal["escape", "turns_to_escape", "relapse", "turns_to_relapse", "turns_free"]
@@ -110,7 +111,7 @@ class Escape(Record):
             )
 
 
-class Course(NamedTuple):
+class PerturbedLoop(NamedTuple):
     """A perturbed conversation from the moment on, in turns; None for what did not happen.
 
     `looping` counts the collapsed turns in a row up to the moment.
@@ -148,7 +149,9 @@ def follow_turns(
     return looping, escape, None
 
 
-def collapsed_turns(detection: Detection, verdicts: Verdicts) -> tuple[set[int], Sequence[int]]:
+def list_collapsed_turns(
+    detection: Detection, verdicts: Verdicts
+) -> tuple[set[int], Sequence[int]]:
     """The collapsed turns of a conversation, and all that were judged, by position."""
     places = detection.positions
     if verdicts == "declared":
@@ -161,7 +164,7 @@ def collapsed_turns(detection: Detection, verdicts: Verdicts) -> tuple[set[int],
 
 def load_courses(
     study: "Study", detections: Iterable[Detection]
-) -> tuple[list[Course], Counter[tuple[str, str]]]:
+) -> tuple[list[PerturbedLoop], Counter[tuple[str, str]]]:
     """Each perturbed conversation from its first moment on, and how many had none, by reason."""
     plan, settings = study.plan, study.plan.extras["escape"]
     moments: dict[str, int] = {}
@@ -169,13 +172,13 @@ def load_courses(
         for row in archive.rows("SELECT trajectory, turn, detail FROM events ORDER BY id"):
             if "arm" in json.loads(row["detail"]):
                 moments.setdefault(row["trajectory"], row["turn"])
-    courses, left_out = list[Course](), Counter[tuple[str, str]]()
+    courses, left_out = list[PerturbedLoop](), Counter[tuple[str, str]]()
     for found in detections:
         schedule = plan.conditions[found.metadata["condition"]].schedule
         if schedule is None:
             continue
         moment = moments.get(found.id)
-        marked, judged = collapsed_turns(found, settings.verdicts)
+        marked, judged = list_collapsed_turns(found, settings.verdicts)
         looping, escape, relapse = follow_turns(marked, judged, moment or 0, settings.free)
         if moment is None or not looping:
             left_out[schedule.arm, NOT_LOOPING if moment else NOT_TREATED] += 1
@@ -183,7 +186,7 @@ def load_courses(
         followed = (found.messages or len(judged)) - moment
         stopped = found.metadata.get("outcome") not in ENDED
         place = schedule.condition, schedule.arm, str(found.metadata["prompt"]), moment
-        courses.append(Course(*place, looping, followed, stopped, escape, relapse))
+        courses.append(PerturbedLoop(*place, looping, followed, stopped, escape, relapse))
     return courses, left_out
 
 
@@ -238,7 +241,7 @@ class EscapeAnalysis(Record):
 
 
 def analyse_escape(
-    courses: Sequence[Course],
+    courses: Sequence[PerturbedLoop],
     settings: Escape,
     arms: Sequence[str],
     asked: Sequence[Against],
@@ -246,7 +249,7 @@ def analyse_escape(
 ) -> EscapeAnalysis:
     """Estimate every measure in every arm, and the comparisons `asked`."""
     by_arm = {arm: [each for each in courses if each.arm == arm] for arm in arms}
-    effects = [_compare(by_arm, each, settings) for each in asked]
+    effects = [compare_arms(by_arm, each, settings) for each in asked]
     by_role = [
         [effect for effect, each in zip(effects, asked, strict=True) if each.role == role]
         for role in ("primary", "exploratory", "secondary")
@@ -254,20 +257,24 @@ def analyse_escape(
     listed = list(deduplicate_effects(*by_role))
     return EscapeAnalysis(
         settings=settings,
-        arms={arm: _summarise(arm, by_arm[arm], settings, left_out or Counter()) for arm in arms},
+        arms={
+            arm: summarise_arm(arm, by_arm[arm], settings, left_out or Counter()) for arm in arms
+        },
         comparisons=Family(listed).correct(listed),
-        entrenchment=_entrench(by_arm, settings),
+        entrenchment=estimate_entrenchment(by_arm, settings),
     )
 
 
-def passages_of(courses: Sequence[Course]) -> Passages:
+def passages_of(courses: Sequence[PerturbedLoop]) -> Passages:
     columns = [[each.escape, each.relapse, each.followed] for each in courses]
     escape, relapse, followed = np.array(columns, dtype=np.float64).reshape(-1, 3).T
     stopped = np.array([each.stopped for each in courses], dtype=np.bool_)
     return Passages(escape, relapse, followed, stopped)
 
 
-def _take(courses: Sequence[Course], formula: Formula) -> tuple[list[Course], Passages]:
+def choose_runs(
+    courses: Sequence[PerturbedLoop], formula: Formula
+) -> tuple[list[PerturbedLoop], Passages]:
     """The courses that count for a measure, on its clock."""
     runs = passages_of(courses)
     if not formula.after_escape:
@@ -275,12 +282,15 @@ def _take(courses: Sequence[Course], formula: Formula) -> tuple[list[Course], Pa
     return [each for each in courses if each.escape is not None], runs.after_escape()
 
 
-def _summarise(
-    arm: str, courses: Sequence[Course], settings: Escape, left_out: Mapping[tuple[str, str], int]
+def summarise_arm(
+    arm: str,
+    courses: Sequence[PerturbedLoop],
+    settings: Escape,
+    left_out: Mapping[tuple[str, str], int],
 ) -> EscapeArm:
     estimates = {}
     for name, formula in MEASURES.items():
-        kept, runs = _take(courses, formula)
+        kept, runs = choose_runs(courses, formula)
         prompts = [each.prompt for each in kept]
         if not kept:
             why = "no loop ended" if courses else "no conversation was in a loop"
@@ -291,6 +301,8 @@ def _summarise(
         if formula.share and found.value is not None:
             sizes = np.array(list(rows.values()), dtype=np.float64)
             interval = effective_wilson(found.value, found, sizes, settings.level)
+        elif interval:  # no turns are fewer than none, or more than the horizon
+            interval = Interval(*np.clip(interval, 0, settings.horizon).tolist())
         reason = found.reason or (None if interval else ALONE)
         estimates[name] = PassageEstimate(name, len(kept), found.value, interval, reason)
     totals = transition_counts(passages_of(courses), settings.horizon).sum(axis=0, keepdims=True)
@@ -305,23 +317,28 @@ def _summarise(
     )
 
 
-def _compare(by_arm: Mapping[str, Sequence[Course]], asked: Against, settings: Escape) -> Effect:
+def compare_arms(
+    by_arm: Mapping[str, Sequence[PerturbedLoop]], asked: Against, settings: Escape
+) -> Effect:
     """The difference of an arm to another within each prompt and condition, clustered by prompt."""
     formula = MEASURES[asked.measure]
     spec = ContrastSpec({asked.treatment: 1.0, asked.against: -1.0})
     cells: list[dict[tuple[str, str], float]] = []
     for arm in (asked.treatment, asked.against):
-        kept, runs = _take(by_arm[arm], formula)
+        kept, runs = choose_runs(by_arm[arm], formula)
         totals = transition_counts(runs, settings.horizon)
         if not kept or not is_followed(totals):
             why = f"{arm}: no conversation counts" if not kept else f"{arm}: followed too briefly"
             return empty_effect(spec, SELF_PLAY, asked.measure, why)
-        cells.append(_cell_means(kept, pseudo_values(runs, formula.of, settings.horizon)))
+        cells.append(mean_cells(kept, pseudo_values(runs, formula.of, settings.horizon)))
     both = sorted(cells[0].keys() & cells[1].keys())
     if not both:
         return empty_effect(spec, SELF_PLAY, asked.measure, SELF_PLAY.unpaired)
     changes = np.array([cells[0][cell] - cells[1][cell] for cell in both])
     found = cluster_mean(changes.round(12), [prompt for _, prompt in both], settings.level)
+    if formula.share and abs(found.mean) > 1:  # pseudo-values of few runs go astray
+        why = "too few conversations were followed for the whole horizon"
+        return empty_effect(spec, SELF_PLAY, asked.measure, why)
     unknown = {} if found.interval else dict.fromkeys(("interval", "p", "p_holm"), ALONE)
     error, df = found.standard_error, found.clusters - 1
     return Effect(
@@ -337,14 +354,16 @@ def _compare(by_arm: Mapping[str, Sequence[Course]], asked: Against, settings: E
     )
 
 
-def _cell_means(courses: Sequence[Course], values: Floats) -> dict[tuple[str, str], float]:
+def mean_cells(courses: Sequence[PerturbedLoop], values: Floats) -> dict[tuple[str, str], float]:
     cells: dict[tuple[str, str], list[float]] = {}
     for course, value in zip(courses, values.tolist(), strict=True):
         cells.setdefault((course.condition, course.prompt), []).append(value)
     return {cell: float(np.mean(each)) for cell, each in cells.items()}
 
 
-def _entrench(by_arm: Mapping[str, Sequence[Course]], settings: Escape) -> Entrenchment:
+def estimate_entrenchment(
+    by_arm: Mapping[str, Sequence[PerturbedLoop]], settings: Escape
+) -> Entrenchment:
     """The slope of escape over the turns in the loop before, both centred within arms."""
     ages: list[float] = []
     values: list[float] = []
@@ -405,6 +424,25 @@ def load_escape(study: "Study", detections: Iterable[Detection]) -> EscapeAnalys
     return analyse_escape(courses, declared, arms_of(conditions), asked, left_out)
 
 
+def estimate_escape(
+    study: "Study",
+    detections: Iterable[Detection],
+    estimates: "Estimates",
+    changed: Mapping[str, Any] | None = None,
+) -> EscapeAnalysis | None:
+    """The stored analysis, or a new one; `changed` are verdicts that differ from stored ones."""
+    if "escape" not in study.plan.extras:
+        return None
+
+    def compute() -> EscapeAnalysis:
+        found = load_escape(study, detections)
+        assert found is not None
+        return found
+
+    known = {"words": SELF_PLAY}
+    return estimates.get_or_compute(EscapeAnalysis, compute, changed or {}, known=known)
+
+
 # The variance of an escape between repeats if half of them escape, and of a difference between
 # arms from prompt to prompt.
 WITHIN, BETWEEN = 0.5, 0.05
@@ -443,14 +481,14 @@ def detectable_escapes(
     return tuple(
         DetectableEscape(
             each.measure, each.treatment, each.against,
-            {share: _smallest(prompts, repeats, share) for share in LOOPING},
+            {share: smallest_difference(prompts, repeats, share) for share in LOOPING},
         )
         for each in chosen
         if MEASURES[each.measure].share
     )  # fmt: skip
 
 
-def _smallest(prompts: int, repeats: int, looping: float) -> float | None:
+def smallest_difference(prompts: int, repeats: int, looping: float) -> float | None:
     """Fewer loops are fewer repeats of a prompt, and then fewer prompts."""
     runs = prompts * repeats * looping
     used = min(prompts, int(runs))

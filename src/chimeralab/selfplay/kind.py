@@ -27,7 +27,16 @@ from chimeralab.report.named_numbers import Entry, estimate_entries
 from chimeralab.report.table import UNITS
 from chimeralab.runner import Rules
 from chimeralab.selfplay.analysis import Analysis, analyse
-from chimeralab.selfplay.escape import Escape, arms_of, detectable_escapes
+from chimeralab.selfplay.escape import (
+    MEASURES as ESCAPE_MEASURES,
+)
+from chimeralab.selfplay.escape import (
+    Escape,
+    EscapeAnalysis,
+    arms_of,
+    detectable_escapes,
+    load_escape,
+)
 from chimeralab.selfplay.outcomes import MEASURES, PAIRS, Outcomes, measure_name
 from chimeralab.selfplay.plan import (
     EXTRA_TABLES,
@@ -221,6 +230,8 @@ class SelfPlay(Kind):
             order = list(dict.fromkeys([*first, *analysis.conditions]))
             yield from selfplay_entries(analysis, order, scope_of(reliability).words)
         yield from loop_entries(detections, list(study.plan.conditions))
+        if found_escape := load_escape(study, detections):
+            yield from escape_entries(found_escape)
 
     def report(self, study: Study, on_progress: Callable[[str], None], estimates: Estimates) -> Any:
         from chimeralab.selfplay.report.page import report_selfplay  # noqa: PLC0415 - draws charts
@@ -342,6 +353,24 @@ def loop_entries(detections: Sequence[Detection], order: Sequence[str]) -> Itera
         yield ("count", "looping", name), looping.hits, f"{looping.hits:,}", what
         estimate = (looping.value, looping.interval)
         yield from estimate_entries(("looping", name), f"share of {what}", estimate, percent)
+
+
+def escape_entries(found: EscapeAnalysis) -> Iterator[Entry]:
+    """Name what became of the perturbed loops, by arm, and the differences between arms."""
+    for name, arm in found.arms.items():
+        for measure, each in arm.estimates.items():
+            what = f"{ESCAPE_MEASURES[measure].name} after a loop was perturbed, {name}"
+            show = percent if ESCAPE_MEASURES[measure].share else partial(number, digits=1)
+            words = (*measure.split("_"), name)
+            yield from estimate_entries(words, what, (each.value, each.interval), show)
+    for comparison in found.comparisons:
+        measure = comparison.measure
+        name = ESCAPE_MEASURES[measure].name
+        what = f"difference in the {name}, {comparison.a} minus {comparison.b}"
+        words = (*measure.split("_"), "diff", comparison.a, "minus", comparison.b)
+        show = partial(number, digits=UNITS[measure].digits, scale=UNITS[measure].scale, sign=True)
+        estimate = (comparison.estimate, comparison.interval)
+        yield from estimate_entries(words, what, estimate, show)
 
 
 def _of_comparison(prefix: Sequence[str], each: Effect, words: ResultWords) -> Iterator[Entry]:

@@ -205,15 +205,15 @@ def cross_perturbations(
         read[name] = read_record(PerturbationTable, own, f"[perturbations.{name}]")
     parts: dict[str, Part] = {}
     for name in sorted(named, key=lambda name: named[name].get("use") in COMPARED):
-        parts[name] = _read_treatment(name, named[name], parts, models, loader)
+        parts[name] = read_treatment(name, named[name], parts, models, loader)
     crossed: dict[str, Condition] = {}
     for name, condition in conditions.items():
         arms = {
             f"{name}.{arm}": Condition(
-                condition.speakers, parts[arm], _read_schedule(name, arm, read, rules)
+                condition.speakers, parts[arm], read_schedule(name, arm, read, rules)
             )
             for arm, table in read.items()
-            if name in _conditions_of(table, read, conditions, f"[perturbations.{arm}]")
+            if name in choose_conditions(table, read, conditions, f"[perturbations.{arm}]")
         }
         if arms and condition.countermeasure:
             raise InputError(
@@ -224,7 +224,7 @@ def cross_perturbations(
     return crossed
 
 
-def _conditions_of(
+def choose_conditions(
     table: PerturbationTable,
     read: Mapping[str, PerturbationTable],
     known: Iterable[str],
@@ -236,7 +236,7 @@ def _conditions_of(
     return tuple(known) if given is None else given
 
 
-def _read_treatment(
+def read_treatment(
     name: str,
     table: Mapping[str, Any],
     known: Mapping[str, Part],
@@ -269,7 +269,7 @@ def _read_treatment(
     return Part(Sham.name, Sham(part))
 
 
-def _read_schedule(
+def read_schedule(
     condition: str, arm: str, read: Mapping[str, PerturbationTable], rules: Rules
 ) -> Schedule:
     place, table = f"[perturbations.{arm}]", read[arm]

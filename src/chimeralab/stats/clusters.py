@@ -173,9 +173,9 @@ def cluster_slope(x: ArrayLike, y: ArrayLike, clusters: Column) -> ClusterSlope 
 
     None if x does not vary or there are fewer than two clusters or three rows.
 
-    >>> found = cluster_slope([0, 1, 2, 3], [0.0, 1.2, 1.8, 3.0], ["a", "b", "b", "a"])
+    >>> found = cluster_slope([0, 1, 2, 3], [0.0, 1.2, 1.8, 3.3], ["a", "a", "b", "b"])
     >>> round(found.value, 2), round(found.standard_error, 4)
-    (0.96, 0.0882)
+    (1.05, 0.0367)
     """
     predictor, (outcome, code) = finite(x, "x"), _columns(y, clusters)
     n, groups = same_length(x=predictor, y=outcome), int(code.max()) + 1

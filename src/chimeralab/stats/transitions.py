@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chimeralab.stats.arrays import Floats, ratios, same_length
+from chimeralab.stats.contrasts import DIGITS
 from chimeralab.stats.intervals import Estimate
 from chimeralab.stats.resample import Column, SampleDesign, jackknife, units
 
@@ -136,7 +137,12 @@ def estimate_passage(
     totals, _ = units(transition_counts(runs, horizon), SampleDesign(clusters=clusters))
     if not len(totals) or not is_followed(totals):
         return Estimate(None, None, 0, EARLY.format(horizon=horizon))
-    return jackknife(totals, measure)
+    found = jackknife(totals, measure)
+    # Rounding noise must not look like a tiny spread.
+    value, error = (
+        x if x is None else round(x, DIGITS) for x in (found.value, found.standard_error)
+    )
+    return Estimate(value, error, found.df)
 
 
 def is_followed(totals: Floats) -> bool:

@@ -8,8 +8,8 @@ import pytest
 from chimeralab.core.errors import InputError
 from chimeralab.selfplay.escape import (
     Against,
-    Course,
     Escape,
+    PerturbedLoop,
     analyse_escape,
     follow_turns,
     list_comparisons,
@@ -28,7 +28,7 @@ def perturbed(make_study):
 
 
 def course(arm, prompt, escape, relapse=None, **changes):
-    found = Course("duo", arm, prompt, 8, 3, 30, False, escape, relapse)
+    found = PerturbedLoop("duo", arm, prompt, 8, 3, 30, False, escape, relapse)
     return found._replace(**changes)
 
 
@@ -111,6 +111,17 @@ def test_an_arm_without_loops_has_reasons_instead_of_numbers():
     found = analyse_escape([], Escape(), ["nudge", "none"], [Against("nudge", "none")])
     assert found.arms["nudge"].estimates["escape"].reason == "no conversation was in a loop"
     assert found.comparisons[0].reasons["p"] == "nudge: no conversation counts"
+
+
+def test_loops_that_all_end_have_an_interval_too():
+    courses = [course("nudge", str(n % 7), 4 + n % 3, followed=9 + n) for n in range(16)]
+    found = analyse_escape(courses, Escape(horizon=7), ["nudge"], []).arms["nudge"]
+    assert found.estimates["escape"].value == 1
+    assert found.estimates["escape"].interval.low > 0.5
+    late = [*courses[:6], *(course("nudge", str(n), None, followed=5) for n in range(5))]
+    found = analyse_escape(late, Escape(horizon=6), ["nudge"], []).arms["nudge"]
+    assert found.estimates["escape"].value == 1
+    assert found.estimates["escape"].interval.low < 0.9
 
 
 def test_treatments_are_compared_with_their_shams_and_marks(make_study):

@@ -1,9 +1,12 @@
 """[perturbations.NAME]: conditions are crossed with treatments, and nonsense is refused."""
 
+from pathlib import Path
+
 import pytest
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.text import neutral_text
+from chimeralab.study import Study
 from chimeralab.study.forecast import forecast
 from chimeralab.study.lock import resolve
 from tests.plans import PERTURBED
@@ -92,3 +95,16 @@ def test_a_nudge_frees_a_phantom_that_its_sham_does_not(make_study):
     for talk, texts in said.items():
         freed = len(set(texts[turn:])) > 1
         assert freed == talk.startswith("duo.nudge")
+
+
+def test_the_plan_of_the_replication_is_valid_and_of_the_size_that_it_says():
+    folder = Path(__file__).parents[3] / "studies" / "replication"
+    plan = Study(folder).plan
+    homogeneous = [f"HOMO_{letter}" for letter in "ABC"]
+    arms = [f"ESCAPE.{arm}" for arm in ("nudge", "sham", "none")]
+    assert list(plan.conditions) == [*homogeneous, "HETERO_ROT", *arms]
+    expected = forecast(plan)
+    said = (folder / "README.md").read_text(encoding="utf-8")
+    assert f"{expected.conversations} conversations\nand {expected.calls:,} replies" in said
+    assert "0.66 if 50% of the runs loop" in str(expected.detectable[0])
+    assert not list(folder.glob("*.lock"))

@@ -118,7 +118,7 @@ def templated(tmp_path, name, *changes):
     return Study(tmp_path / "new").plan
 
 
-@pytest.mark.parametrize("name", ["selfplay", "escape-velocity"])
+@pytest.mark.parametrize("name", ["selfplay", "escape-velocity", "escape"])
 def test_the_templates_of_self_play_declare_outcomes_and_a_gate(tmp_path, name):
     plan = templated(tmp_path, name)
     assert plan.extras["gate"].declared

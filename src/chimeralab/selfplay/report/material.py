@@ -28,6 +28,7 @@ from chimeralab.report.table import (
 )
 from chimeralab.selfplay.analysis import ONE_CONDITION, primary_contrasts, select
 from chimeralab.selfplay.conditions import ConditionSummary
+from chimeralab.selfplay.escape import EscapeAnalysis, estimate_escape
 from chimeralab.selfplay.kind import analyse_runs
 from chimeralab.selfplay.outcomes import Measure, measure_name
 from chimeralab.selfplay.report.tables import describe_unseen
@@ -74,6 +75,7 @@ class Material(NamedTuple):
     no_results: str = ""
     curve: SpecificationCurve | None = None
     no_curve: str = ""
+    escape: EscapeAnalysis | None = None
 
     @property
     def outcomes(self) -> Outcomes:
@@ -138,11 +140,13 @@ def gather(
         reliability=load_reliability(study),
     )
     on_progress("analysing")
+    estimates = estimates or Estimates(study)
+    changed = plain_value(corrected)
+    material = material._replace(escape=estimate_escape(study, detections, estimates, changed))
     try:
         lags = study.plan.detector.settings.needs.lags
         runs = runs_of(detections, study.path.name, waiting, lags)
-        changed = plain_value(corrected)
-        return _analyse(material, runs, estimates or Estimates(study), changed)
+        return _analyse(material, runs, estimates, changed)
     except InputError as error:
         return material._replace(no_results=str(error))
 

@@ -49,6 +49,7 @@ from chimeralab.report.page import (
 from chimeralab.report.table import SIGNIFICANT, UNITS, clip_interval, format_change
 from chimeralab.selfplay.outcomes import PAIRS, measure_name
 from chimeralab.selfplay.report import figures, tables
+from chimeralab.selfplay.report.escape import describe_escape, escape_section
 from chimeralab.selfplay.report.figures import say
 from chimeralab.selfplay.report.material import (
     Material,
@@ -94,6 +95,7 @@ def make_report(material: Material) -> Report:
     sections = [*_results(material, *results)] if results else []
     first = sections[:1]
     del sections[:1]
+    sections[:0] = [escape_section(material.escape)] if material.escape else []
     # Verdicts of earlier versions have no loops.
     if any(found.looping is not None for found in material.detections):
         sections.append(_loops(material))
@@ -108,19 +110,21 @@ def make_report(material: Material) -> Report:
     precisions = [each.encoder["precision"] for each in material.detections]
     gate, prompts = study.plan.extras["gate"], len(study.plan.prompts)
     gate_limits = say("gate_limits", limits=list(gate.advise(len(study.talks), prompts)))
+    summary, escapes = glance(material), describe_escape(material.escape)
+    rest = summary[2 if results else 1 :]
     return make_page(
         Frame(
             kind="study",
             study=study,
             lock=material.lock,
             verification=material.verification,
-            glance=(summary := glance(material)),
+            glance=summary,
             headline=headline(material),
             verdicts=[
                 *(head_blocks(material, results[0]) if results else ()),
                 *(looks_like(choice[0][0], talks, loops) if choice[0] else ()),
                 # With results, the figure and the cards say the second sentence.
-                *(paragraph(sentence, "finding") for sentence in summary[2 if results else 1 :]),
+                *(paragraph(sentence, "finding") for sentence in (*rest, *escapes)),
             ],
             first=first,
             remarks=[scope.sentence, gate_limits, few_prompts(analysis) if analysis else ""],
