@@ -48,7 +48,7 @@ def back(text: str = "a.txt") -> Turn:
 
 
 def drawn(*turns: Turn) -> str:
-    return draw_conversation(Trajectory("talk", turns), DetectorPair(None))
+    return draw_conversation(Trajectory("talk", tuple(turns)), DetectorPair(None))
 
 
 def said(*texts: str) -> tuple[Turn, ...]:
@@ -73,7 +73,7 @@ def test_only_the_calls_that_repeat_are_counted() -> None:
         "verdict", "tool", "calls", 2, 4, None, 1, (2, 3), "ls", 0.6, ((3, 2), (4, 2, 3))
     )
     [found] = list_loops(
-        Trajectory("talk", turns), _with(detect(turns, detector=None), verdict), LOOPS
+        Trajectory("talk", tuple(turns)), _with(detect(turns, detector=None), verdict), LOOPS
     )
     shown = words_in(render_macro("blocks.html", "loop_sentence", found, len(turns)))
     assert "Since message 2, assistant makes the same call: 3 times, to the end." in shown
@@ -85,7 +85,7 @@ def test_calls_that_take_turns_are_quoted_each_and_counted_by_messages() -> None
         "verdict", "tool", "calls", 2, 6, None, 2, (2, 4), "ls", 0.6, ((4, 2), (6, 2, 4))
     )
     [found] = list_loops(
-        Trajectory("talk", turns), _with(detect(turns, detector=None), verdict), LOOPS
+        Trajectory("talk", tuple(turns)), _with(detect(turns, detector=None), verdict), LOOPS
     )
     shown = words_in(render_macro("blocks.html", "loop_sentence", found, len(turns)))
     assert "makes the same few calls in turn: 6 messages, to the end." in shown
@@ -98,7 +98,7 @@ def test_page_says_that_there_is_no_loop() -> None:
 
 def test_a_talk_too_short_for_the_locked_rule_still_loops() -> None:
     turns = (USER, *[call(), back()] * 4)
-    shown = words(draw_conversation(Trajectory("talk", turns)))
+    shown = words(draw_conversation(Trajectory("talk", tuple(turns))))
     assert "Since message 2, assistant makes the same call: 4 times, to the end." in shown
     assert "No verdict on collapse: 0 judged turns, and the rule needs 5." in shown
 
@@ -148,7 +148,7 @@ def test_marks_are_read_from_the_verdict_and_equal_those_that_are_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     turns = (*said(*NEWS, *[AGAIN] * 5), *[call(), back()] * 4, *said(*LATER, *[AGAIN] * 4))
-    loops = detect(Trajectory("talk", turns), detector=None).loops
+    loops = detect(Trajectory("talk", tuple(turns)), detector=None).loops
     assert {loop.stream for loop in loops} >= {"all", "calls"}
     computed = loop_marks(turns, [replace(loop, echoes=None) for loop in loops])
     monkeypatch.delattr("chimeralab.detection.loops.LoopStream")

@@ -30,7 +30,7 @@ def passages(draw):
         relapse = relapse if relapse and relapse <= followed else None
         rows.append([escape, relapse, followed, draw(st.booleans())])
     columns = np.array(rows, dtype=float).T
-    return Passages(*columns[:3], columns[3] > 0)
+    return Passages(columns[0], columns[1], columns[2], columns[3] > 0)
 
 
 def whole(runs, horizon):
@@ -61,7 +61,7 @@ def test_escape_is_the_cumulative_incidence_of_statsmodels(runs):
 def test_without_censoring_measures_are_counts():
     nan = np.nan
     times = np.array([[2, 4, nan, 1], [5, nan, nan, 3], [9, 9, 9, 9.0]])
-    runs = Passages(*times, np.zeros(4, bool))
+    runs = Passages(times[0], times[1], times[2], np.zeros(4, bool))
     totals = whole(runs, 6)
     assert probability_left(totals) == pytest.approx(3 / 4)
     assert turns_until_left(totals) == pytest.approx((2 + 4 + 6 + 1) / 4)
@@ -72,7 +72,9 @@ def test_without_censoring_measures_are_counts():
 
 def test_a_stop_competes_and_an_end_censors():
     times = np.array([[3.0, np.nan], [np.nan, np.nan], [9, 1]])
-    ended, stopped = (Passages(*times, np.array([False, out])) for out in (False, True))
+    ended, stopped = (
+        Passages(times[0], times[1], times[2], np.array([False, out])) for out in (False, True)
+    )
     assert probability_left(whole(ended, 5)) == pytest.approx(1)
     assert probability_left(whole(stopped, 5)) == pytest.approx(0.5)
 

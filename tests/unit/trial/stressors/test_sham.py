@@ -2,7 +2,7 @@
 
 import re
 
-from chimeralab.trial.stressors.seam import neutral_text
+from chimeralab.core.text import neutral_text
 
 SENTENCE = re.compile(r"[A-Z][a-z]*(,? [a-z]+)*\.")
 WORDS = set(re.findall(r"[a-z]+", neutral_text(2_000).lower()))
