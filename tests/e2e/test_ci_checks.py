@@ -214,11 +214,13 @@ def test_plugin_imports_hardly_anything_at_pytest_startup() -> None:
     assert set(loaded) <= packages | modules
 
 
-def test_workflow_of_the_docs_is_valid_and_its_options_exist(chimera: Chimera) -> None:
+def test_workflow_and_hook_of_the_docs_name_what_there_is() -> None:
     yaml = pytest.importorskip("yaml")
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```yaml\n(.*?)```", page, flags=re.S)
-    steps = yaml.safe_load(block)["jobs"]["loops"]["steps"]
-    (command,) = [s["run"] for s in steps if s.get("run", "").startswith("chimera")]
-    known = chimera("detect", "--help").out
-    assert all(option in known for option in re.findall(r"--[a-z-]+", command))
+    workflow, hooks = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", page, flags=re.S))
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    (own,) = [s for s in workflow["jobs"]["loops"]["steps"] if "chimera" in s.get("uses", "")]
+    assert {*own["with"]} <= {*action["inputs"]}
+    known = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    (wanted,) = hooks["repos"][0]["hooks"]
+    assert wanted["id"] in [each["id"] for each in known]

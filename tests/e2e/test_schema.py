@@ -9,8 +9,8 @@ import chimeralab.cli
 from chimeralab.core.schema import FIRST_SCHEMA, SCHEMA
 from tests.plans import SCRIPTED
 
-# It edits the settings of Claude Code, whose format is not ours.
-OTHER_FORMATS = {"hook.py"}
+# The settings of Claude Code and the messages of webhooks, whose formats are not ours.
+OTHER_FORMATS = {"alerts.py", "hook.py"}
 
 
 def schemas(text: str) -> list[int]:

@@ -52,6 +52,8 @@ TOLD: dict[str, tuple[int, int | None, str]] = {
         " failed in the same way 6 times since message 2, after 5 different edits"),
     "details that are not there": (3, None, "You have called “get_order_details {\"id\": \"A7\"}”"
         " 3 times with the same outcome since message 1. It began when a tool failed (message 1:"),
+    "an element that is not there": (3, None, "You have called “click {\"selector\": \"#pay\"}” 3"
+        " times with the same outcome since message 1. It began when a tool failed (message 1:"),
     "output that never comes": (3, None, "Tool calls with much the same results have come"),
     "code that prints nothing": (3, None, "Tool calls with much the same results have come"),
 }  # fmt: skip
