@@ -32,6 +32,7 @@ FAMILIAR, NEWNESS, RECURRING = 10, 10, 3000
 MIN_LINE = 8
 EXCERPT = 200  # characters of a quotation
 
+TERMINAL = "\x1b"  # begins a control sequence: what a terminal showed, which no model writes
 DIGITS = b"0123456789"
 NUMBER = re.compile(r"[0-9]+")
 CLOCK = re.compile(r"[0-9][:-][0-9]{2}")  # and dates
@@ -165,6 +166,8 @@ class TextStream:
                 beyond = middle
         start = self._end - known - period
         span = tail[-period:]
+        if TERMINAL in span:
+            return None
         least = SLOW if _is_drawn(span) or ENCODED.fullmatch(span) else LEAST
         return period, start, start + max(least, PERIODS * period)
 
@@ -263,7 +266,7 @@ class _Lines:
             seen.popitem(last=False)
         if times <= FAMILIAR:
             self._score = max(0, self._score - NEWNESS * size)
-        elif not _is_drawn(line):
+        elif not (TERMINAL in line or _is_drawn(line)):
             self._since = self._since if self._score else begins
             self._score = min(self._score + size, 2 * RECURRING)
         if self._score < RECURRING:

@@ -51,6 +51,7 @@ def innocents() -> dict[str, str]:
     verses = [
         f"{names(rng)}\n{names(rng)}\n{names(rng)}\nAnd the river rolls on\n" for _ in "12345"
     ]
+    frames = "".join(f"\x1b[32m    at Function.check (/src/setup.ts:{n}:42)\n" for n in range(20))
     return {
         "a table": "\n".join(rows),
         "an empty form": "\n".join(["| day | plan | done |", "|---|---|---|", *["| | | |"] * 31]),
@@ -61,6 +62,8 @@ def innocents() -> dict[str, str]:
         "base64": base64.b64encode(rng.randbytes(4000)).decode(),
         "a poem": "\n".join(verses),
         "a log": "\n".join(log),
+        "a terminal": "\x1b[1A\x1b[2KBROWSER: Failed to load a resource (400).\n\n" * 99,
+        "stack traces in colours": "".join(f"{names(rng)}\n{frames}" for _ in range(40)),
         "a matrix of zeros": "\n".join(["0, 0, 0, 0, 0, 0, 0, 0,"] * 40),
     }
 
