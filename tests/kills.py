@@ -15,6 +15,7 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -86,9 +87,9 @@ def chimera(
     os.setsid()
     os.environ.update(environment)
     os.chdir(environment["PLACE"])
-    with open(os.devnull, "r+b") as nothing:  # noqa: PTH123
-        for stream in (0, 1, 2):
-            os.dup2(nothing.fileno(), stream)
+    with open(os.devnull, "r+b") as nothing, tempfile.TemporaryFile() as said:  # noqa: PTH123
+        for stream, file in enumerate((nothing, nothing, said)):
+            os.dup2(file.fileno(), stream)
     if words[0] == "view":
         sys.stdout = _FirstLine(answers)
     MODELS["tiny"] = TINY
@@ -98,7 +99,7 @@ def chimera(
         main()
     finally:
         sys.setprofile(None)
-        answers.send(course())
+        answers.send((*course(), os.pread(2, 2_000, 0).decode("utf-8", "replace")))
 
 
 class _FirstLine:
@@ -228,9 +229,10 @@ class Starter:
         started = time.monotonic()
         process, answers = self.start(words, last)
         process.join(MAX_WAIT)
-        assert process.exitcode in codes, f"{' '.join(words)} ended with {process.exitcode}"
         with answers:
-            calls, changes = answers.recv()
+            calls, changes, said = answers.recv() if answers.poll() else (0, 0, "")
+        ended = f"{' '.join(words)} ended with {process.exitcode}: {said.strip()}"
+        assert process.exitcode in codes, ended
         return Course(calls, changes, time.monotonic() - started)
 
     def kill(self, words: Sequence[str], course: Course, rng: Random) -> bool:

@@ -92,6 +92,23 @@ def refuse_special(path: Path) -> None:
             raise StoreError(f"{found} is not a regular file; move it away")
 
 
+def is_empty(path: Path) -> bool:
+    """Whether a database has no tables yet."""
+    with explain_errors(path), closing(_connect_to_read(path)) as connection:
+        return _read_schema(connection, path) == 0
+
+
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    refuse_special(path)
+    # In a read-only folder, SQLite must not try to create a WAL.
+    has_wal = path.with_name(path.name + "-wal").exists()
+    immutable = "" if has_wal or os.access(path.parent, os.W_OK) else "&immutable=1"
+    address = f"{path.resolve().as_uri()}?mode=ro{immutable}"
+    connection = sqlite3.connect(address, uri=True, isolation_level=None)
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    return connection
+
+
 def open_to_read(path: Path, *, any_schema: bool = False) -> sqlite3.Connection:
     """Open the database read-only; a run may be writing to it.
 
@@ -100,14 +117,8 @@ def open_to_read(path: Path, *, any_schema: bool = False) -> sqlite3.Connection:
     if not path.is_file():
         raise StoreError(f"{path} does not exist; `chimera run` creates it")
     with explain_errors(path):
-        refuse_special(path)
-        # In a read-only folder, SQLite must not try to create a WAL.
-        has_wal = path.with_name(path.name + "-wal").exists()
-        immutable = "" if has_wal or os.access(path.parent, os.W_OK) else "&immutable=1"
-        address = f"{path.resolve().as_uri()}?mode=ro{immutable}"
-        connection = sqlite3.connect(address, uri=True, isolation_level=None)
+        connection = _connect_to_read(path)
         try:
-            connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
             schema = _read_schema(connection, path)
             if schema == 0:
                 raise StoreError(f"{path} is still empty; try again once `chimera run` has started")

@@ -17,7 +17,7 @@ from chimeralab.core.files import remove_stale_parts, write_text
 from chimeralab.core.parts import Consent, PartLoader, allow_all, choose
 from chimeralab.core.records import Trajectory
 from chimeralab.runner import Talk
-from chimeralab.study.database import decode, refuse_damage
+from chimeralab.study.database import decode, is_empty, refuse_damage
 from chimeralab.study.kind import MissingSourceError
 from chimeralab.study.lock import (
     Lock,
@@ -82,7 +82,7 @@ class Study:
         with suppress(LockError):
             if lock := self.lock:
                 return lock.resolved
-        if not self.store_path.is_file():
+        if not self.has_begun:
             return None
         with self.archive() as archive:
             for row in archive.rows("SELECT key, value FROM study WHERE key = 'resolved'"):
@@ -120,13 +120,18 @@ class Study:
     @property
     def root(self) -> str | None:
         """The root hash: the head of the chain, or the lock before anything is recorded."""
-        if self.store_path.exists():
+        if self.has_begun:
             with self.archive() as archive:
                 if head := archive.head:
                     return head
         with suppress(LockError):
             return self.lock.sha256 if self.lock else None
         return None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything may be stored; a run that is killed at once leaves an empty database."""
+        return self.store_path.exists() and not is_empty(self.store_path)
 
     def archive(self) -> Archive:
         """Open the store for reading; the first time, check all of its cells."""
@@ -156,7 +161,7 @@ class Study:
         if lock := self.check_lock():
             return lock
         turns = 0
-        if self.store_path.exists():
+        if self.has_begun:
             with self.archive() as archive:
                 turns = archive.value("SELECT count(*) FROM turns")
         if turns:

@@ -279,7 +279,7 @@ class Trial(Kind):
                 yield dict(zip(OUTCOME_COLUMNS, cells, strict=True))
 
     def load_rows(self, study: Study) -> Iterator[tuple[Sequence[TrialRow], bool]]:
-        if not study.store_path.is_file():
+        if not study.has_begun:
             return
         with study.archive() as archive:
             ended = {talk["id"] for talk in archive.talks() if talk["outcome"] is not None}

@@ -80,8 +80,8 @@ def list_steps(watch: StudyWatch) -> list[Step]:
         ("Run", run, watch.figures()["talks"], f"chimera run {path}"),
     ]
     if watch.is_judged:
-        audit = load_reliability(study) if study.store_path.is_file() else None
-        judged = any(True for _ in load_detections(study)) if study.store_path.is_file() else False
+        audit = load_reliability(study) if study.has_begun else None
+        judged = any(True for _ in load_detections(study)) if study.has_begun else False
         rated = bool(audit and audit.raters)
         steps += [
             ("Judge", judged, "", f"chimera detect {path}"),
@@ -97,7 +97,7 @@ def overview(request: Request) -> Response:
     watch = get_study(request)
     plan = watch.study.plan
     failures, events = [], []
-    if watch.study.store_path.is_file():
+    if watch.study.has_begun:
         newest = "ORDER BY id DESC LIMIT ?"
         with watch.study.archive() as archive:
             failures = failure_lines(archive, newest, MAX_LINES)
@@ -155,7 +155,7 @@ def talk(request: Request) -> Response:
     if cell.outcome is not None:
         session = study.plan.kind.show_talk(study, cell.id, cell.condition)
     done = []
-    if not session and watch.study.store_path.is_file():
+    if not session and watch.study.has_begun:
         with watch.study.archive() as archive:
             done = event_lines(archive, "WHERE trajectory = ? ORDER BY id DESC", cell.id)
         for line in done:

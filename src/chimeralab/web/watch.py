@@ -176,7 +176,7 @@ class StudyWatch:
 
     def turns(self, talk: str) -> list[Row]:
         """Load the turns of a conversation so far."""
-        if not self.study.store_path.is_file():
+        if not self.study.has_begun:
             return []
         with self.study.archive() as archive:
             return list(archive.turns(talk))
@@ -197,7 +197,7 @@ class StudyWatch:
 
     def run_state(self) -> tuple[bool, str]:
         """Whether a process is running the study, and a description."""
-        if not self.study.store_path.is_file():
+        if not self.study.has_begun:
             return False, "not started"
         with self.study.archive() as archive:
             run = archive.last_run()
@@ -293,7 +293,7 @@ class StudyWatch:
         """Read what was written since the last poll, and publish it."""
         with self._lock:
             if self._archive is None:
-                if not self.study.store_path.is_file():
+                if not self.study.has_begun:
                     return
                 self._archive = self.study.archive()
                 self._seen, self._version = -1, None
@@ -393,7 +393,7 @@ class StudyWatch:
 
         What is shown is the declared rule's, and of conversations that it leaves out the loop's.
         """
-        if not self.study.store_path.is_file():
+        if not self.study.has_begun:
             return
         for found in load_detections(self.study):
             mark, since, stuck = "clear", 0, 0
@@ -429,7 +429,7 @@ class StudyWatch:
         self.feed.publish([self.cells[talk].patch()])
 
     def _count(self) -> None:
-        if self.study.store_path.is_file():
+        if self.study.has_begun:
             with self.study.archive() as archive:
                 self.totals = totals(archive)
         self.feed.publish(self.figure_patches())
