@@ -68,7 +68,7 @@ def test_ended_loop_names_its_last_message() -> None:
 
 
 def test_only_the_calls_that_repeat_are_counted() -> None:
-    turns = [USER, *[call()] * 3, call("pwd"), call("date")]
+    turns = (USER, *[call()] * 3, call("pwd"), call("date"))
     verdict = Loop(
         "verdict", "tool", "calls", 2, 4, None, 1, (2, 3), "ls", 0.6, ((3, 2), (4, 2, 3))
     )
@@ -80,7 +80,7 @@ def test_only_the_calls_that_repeat_are_counted() -> None:
 
 
 def test_calls_that_take_turns_are_quoted_each_and_counted_by_messages() -> None:
-    turns = [USER, *[call("ls"), call("pwd")] * 3]
+    turns = (USER, *[call("ls"), call("pwd")] * 3)
     verdict = Loop(
         "verdict", "tool", "calls", 2, 6, None, 2, (2, 4), "ls", 0.6, ((4, 2), (6, 2, 4))
     )
