@@ -48,7 +48,7 @@ CEILINGS = {
     # 1,500: 430 for `explain`, 360 for covariates, severity and quarters of sessions,
     # 240 for readers of Crush, Continue and redrawn screens, 200 for typed settings.
     # 1,750 for perturbations, what became of the loops, their page and `branch`.
-    "lines": 65_991,  # wanted: 47_000
+    "lines": 65_987,  # wanted: 47_000
     "records per 1,000 lines": 5.15,  # wanted: 5
     # Up by 0.5: each class of tool calls in loops-2, and each cause, is a function of its own.
     "one-place functions, %": 13.0,  # wanted: 14
