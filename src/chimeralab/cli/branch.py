@@ -90,7 +90,6 @@ def branch(**options: Any) -> None:
     summary = pipeline.run(study)
     pipeline.detect(study)
     found = load_escape(study, load_detections(study))
-    assert found is not None
     with err.status("reading") as status:
         written = write_report(study, lambda text: status.update(sanitize(text)))
     if options["as_json"]:

@@ -133,7 +133,7 @@ def _print_forecast(
     for power in expected.gate:
         click.echo(gate_in_words(power))
     for found in expected.detectable:
-        click.echo(sanitize(f"primary outcome {found}"))
+        click.echo(sanitize(f"{getattr(found, 'role', 'primary')} outcome {found}"))
     for advice in expected.advice:
         click.echo(f"note: {advice}")
 

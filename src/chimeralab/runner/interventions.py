@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Protocol
 from pydantic import Field
 
 from chimeralab.core.errors import InputError
+from chimeralab.core.numbers import plural
 from chimeralab.core.parts import Seam
 from chimeralab.core.records import Record
 from chimeralab.core.text import neutral_text
@@ -340,10 +341,10 @@ class Schedule(Record):
         """The moments in words.
 
         >>> Schedule("HOMO", "nudge", at_turns=(10, 20)).describe()
-        'after turns 10 and 20'
+        'after turns 10, 20'
         """
-        when = f"{self.after_onset} turns into a loop"
+        when = f"{plural(self.after_onset or 0, 'turn')} into a loop"
         if self.after_onset is None:
             many = "turns" if len(self.at_turns) > 1 else "turn"
-            when = f"after {many} {' and '.join(map(str, self.at_turns))}"
+            when = f"after {many} {', '.join(map(str, self.at_turns))}"
         return when + (f", {self.times} times every {self.every} turns" if self.times > 1 else "")

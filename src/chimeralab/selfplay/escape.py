@@ -413,11 +413,9 @@ def arms_of(conditions: Mapping[str, "Condition"]) -> list[str]:
     return list(dict.fromkeys(c.schedule.arm for c in conditions.values() if c.schedule))
 
 
-def load_escape(study: "Study", detections: Iterable[Detection]) -> EscapeAnalysis | None:
-    """Analyse what became of the perturbed loops of a study; None if its plan perturbs nothing."""
-    declared = study.plan.extras.get("escape")
-    if declared is None:
-        return None
+def load_escape(study: "Study", detections: Iterable[Detection]) -> EscapeAnalysis:
+    """Analyse what became of the loops of a study that perturbs some."""
+    declared: Escape = study.plan.extras["escape"]
     courses, left_out = load_courses(study, detections)
     conditions = study.plan.conditions
     asked = list_comparisons(conditions, declared)
@@ -429,18 +427,12 @@ def estimate_escape(
     detections: Iterable[Detection],
     estimates: "Estimates",
     changed: Mapping[str, Any] | None = None,
-) -> EscapeAnalysis | None:
+) -> EscapeAnalysis:
     """The stored analysis, or a new one; `changed` are verdicts that differ from stored ones."""
-    if "escape" not in study.plan.extras:
-        return None
-
-    def compute() -> EscapeAnalysis:
-        found = load_escape(study, detections)
-        assert found is not None
-        return found
-
     known = {"words": SELF_PLAY}
-    return estimates.get_or_compute(EscapeAnalysis, compute, changed or {}, known=known)
+    return estimates.get_or_compute(
+        EscapeAnalysis, lambda: load_escape(study, detections), changed or {}, known=known
+    )
 
 
 # The variance of an escape between repeats if half of them escape, and of a difference between
@@ -459,6 +451,7 @@ class DetectableEscape(Record):
     measure: str
     treatment: str
     against: str
+    role: Role
     differences: Mapping[float, float | None]
 
     def __str__(self) -> str:
@@ -475,12 +468,12 @@ class DetectableEscape(Record):
 def detectable_escapes(
     declared: Escape, prompts: int, repeats: int, conditions: Mapping[str, "Condition"]
 ) -> tuple[DetectableEscape, ...]:
-    """What each primary comparison of shares can find, as a difference of probabilities."""
+    """What each primary comparison of shares can find, or else the first of all."""
     asked = list_comparisons(conditions, declared)
     chosen = [each for each in asked if each.role == "primary"] or asked[:1]
     return tuple(
         DetectableEscape(
-            each.measure, each.treatment, each.against,
+            each.measure, each.treatment, each.against, each.role,
             {share: smallest_difference(prompts, repeats, share) for share in LOOPING},
         )
         for each in chosen

@@ -120,9 +120,9 @@ class SelfPlay(Kind):
         )
         rules = read_record(Rules, tables.get("conversation", {}), "[conversation]")
         conditions = cross_perturbations(tables, conditions, rules, by_model, loader)
-        if arms := arms_of(conditions):
+        if any(condition.schedule for condition in conditions.values()):
             extras["escape"] = read_record(Escape, tables.get("escape", {}), "[escape]")
-            extras["escape"].check(arms, rules.turns)
+            extras["escape"].check(arms_of(conditions), rules.turns)
         elif "escape" in tables:
             raise InputError("[escape] needs a treatment; add [perturbations.NAME]")
         extras["outcomes"].check(conditions, {prompt.bucket for prompt in prompts})
@@ -230,8 +230,8 @@ class SelfPlay(Kind):
             order = list(dict.fromkeys([*first, *analysis.conditions]))
             yield from selfplay_entries(analysis, order, scope_of(reliability).words)
         yield from loop_entries(detections, list(study.plan.conditions))
-        if found_escape := load_escape(study, detections):
-            yield from escape_entries(found_escape)
+        if "escape" in study.plan.extras:
+            yield from escape_entries(load_escape(study, detections))
 
     def report(self, study: Study, on_progress: Callable[[str], None], estimates: Estimates) -> Any:
         from chimeralab.selfplay.report.page import report_selfplay  # noqa: PLC0415 - draws charts
@@ -248,6 +248,7 @@ class SelfPlay(Kind):
         return {
             "detector": study.plan.detector.settings,
             "outcomes": outcomes,
+            "escape": study.plan.extras.get("escape"),
             "questions": outcomes.questions,
             "measures": {name: measure_name(name, MARK) for name in measured},
             "exclusions": list(

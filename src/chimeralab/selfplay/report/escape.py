@@ -59,10 +59,8 @@ def escape_section(found: EscapeAnalysis) -> Section:
     return Section("escape", "Loop → escape → relapse", blocks)
 
 
-def describe_escape(found: EscapeAnalysis | None) -> Iterator[str]:
+def describe_escape(found: EscapeAnalysis) -> Iterator[str]:
     """How many loops ended in each arm, how many came back, and which differences are found."""
-    if found is None:
-        return
     arms = [each for each in found.arms.values() if each.estimates["escape"].value is not None]
     if not arms:
         yield say("no_escape", arms=list(found.arms.values()))

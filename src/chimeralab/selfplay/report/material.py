@@ -142,7 +142,8 @@ def gather(
     on_progress("analysing")
     estimates = estimates or Estimates(study)
     changed = plain_value(corrected)
-    material = material._replace(escape=estimate_escape(study, detections, estimates, changed))
+    if "escape" in study.plan.extras:
+        material = material._replace(escape=estimate_escape(study, detections, estimates, changed))
     try:
         lags = study.plan.detector.settings.needs.lags
         runs = runs_of(detections, study.path.name, waiting, lags)

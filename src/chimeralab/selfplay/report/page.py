@@ -110,7 +110,8 @@ def make_report(material: Material) -> Report:
     precisions = [each.encoder["precision"] for each in material.detections]
     gate, prompts = study.plan.extras["gate"], len(study.plan.prompts)
     gate_limits = say("gate_limits", limits=list(gate.advise(len(study.talks), prompts)))
-    summary, escapes = glance(material), describe_escape(material.escape)
+    summary = glance(material)
+    escapes = describe_escape(material.escape) if material.escape else ()
     rest = summary[2 if results else 1 :]
     return make_page(
         Frame(

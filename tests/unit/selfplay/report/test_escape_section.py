@@ -79,3 +79,12 @@ def test_report_and_analyse_and_claims_have_the_same_numbers(perturbed, chimera)
     assert numbers["escapeNudge"]["value"] == value
     assert numbers["escapeNudge"]["text"] == "100.0\xa0%"
     assert numbers["escapeDiffNudgeMinusSham"]["value"] == 1
+
+
+def test_preregistration_says_what_an_escape_is(perturbed, chimera, tmp_path):
+    command = ("export", perturbed.path, "--format", "preregistration", "--out", tmp_path)
+    assert chimera(*command).code == 0
+    said = (tmp_path / "preregistration.md").read_text(encoding="utf-8")
+    assert "3 judged turns in a row outside of a loop are an escape" in said
+    assert "every treatment minus its sham and its mark" in said
+    assert "1 turn into a loop nudge" in said
