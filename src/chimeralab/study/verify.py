@@ -13,6 +13,7 @@ from typing import Any
 
 from chimeralab.core.errors import InputError
 from chimeralab.core.numbers import plural
+from chimeralab.core.parts import PARTS
 from chimeralab.core.records import Detection, Record
 from chimeralab.runner import Prompt, Talk, TurnRecord
 from chimeralab.study.chain import Chain
@@ -273,13 +274,23 @@ def _describe_runs(archive: Archive) -> Iterator[str]:
         yield f"it was run on {len(hosts)} hosts: {', '.join(hosts)}"
 
 
+def _is_plan(ran: Any, lock: Lock) -> bool:
+    """Whether the plan that ran is the locked one, perhaps with new defaults that are off.
+
+    So it is if the version that ran continues the one that locked.
+    """
+    if not isinstance(ran, dict) or ran.get(PARTS) != lock.resolved.get(PARTS):
+        return False
+    return not list_changes(lock.resolved, {**ran, "chimeralab": lock.resolved["chimeralab"]})
+
+
 def _store_findings(archive: Archive, study: Study, lock: Lock | None) -> Iterator[Finding]:
     place = archive.path.name
     notes = {row["key"]: row["value"] for row in archive.rows("SELECT key, value FROM study")}
     now = lock.sha256 if lock else ""
     if notes.get("lock", "") != now:
         yield Finding(place, "it was run under a different lock than the present plan.lock")
-    if lock and "resolved" in notes and json.loads(notes["resolved"]) != lock.resolved:
+    if lock and "resolved" in notes and not _is_plan(json.loads(notes["resolved"]), lock):
         yield Finding(place, "its copy of the plan is not the locked one")
     for run in archive.rows("SELECT id, lock FROM runs"):
         if (run["lock"] or "") != now:

@@ -108,3 +108,15 @@ def test_exploratory_study_is_reported_as_such(make_study):
     (deviation,) = verified.deviations
     assert deviation.kind == "exploratory outcomes"
     assert deviation.sentence == "there is no plan.lock: the study is exploratory"
+
+
+def test_defaults_that_are_new_and_off_are_no_other_plan(done):
+    """The version that ran may know more settings than the one that locked."""
+    added = "json_set(value, '$.conversation.new', json('null'))"
+    tamper(done, f"UPDATE study SET value = {added} WHERE key = 'resolved'")
+    assert not any("its copy of the plan" in finding for finding in findings(done))
+    tamper(
+        done,
+        "UPDATE study SET value = json_set(value, '$.conversation.new', 1) WHERE key = 'resolved'",
+    )
+    assert any("its copy of the plan" in finding for finding in findings(done))
