@@ -199,11 +199,6 @@ def _size(tokens: Tokens) -> int | None:
     return tokens.total if tokens.total is not None else sum(parts) if parts else None
 
 
-def has_cost(talk: Trajectory) -> bool:
-    """Whether the log says what a conversation cost, which comes before any price."""
-    return talk.cost is not None or any(turn.cost is not None for turn in talk.turns)
-
-
 def _price_all(
     talk: Trajectory, tokens: Sequence[Tokens], prices: Prices | None
 ) -> list[float | None]:

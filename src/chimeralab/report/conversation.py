@@ -18,7 +18,6 @@ from chimeralab.core.files import atomic_folder
 from chimeralab.core.numbers import cutoff
 from chimeralab.core.records import Detection, Episode, Loop, Trajectory, list_verdicts
 from chimeralab.core.result_words import FACT, ResultWords
-from chimeralab.detection.cost import has_cost
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.loops import LOOPS, DetectorPair, Loops, restore_echoes
 from chimeralab.detection.seam import Detector
@@ -298,6 +297,7 @@ def conversation_page(  # noqa: PLR0913 - what was judged, how, and which part o
     window = detector.thresholds.window if detector and detector.thresholds else None
     looping = list_loops(trajectory, detection, loops or LOOPS)
     spans = message_spans(detection, total)
+    costs = (trajectory.cost, *(turn.cost for turn in trajectory.turns))  # before any price
     return {
         "detection": detection,
         "window": window,
@@ -310,7 +310,7 @@ def conversation_page(  # noqa: PLR0913 - what was judged, how, and which part o
         "run": (),
         "looping": looping[:MAX_LOOPS],
         "more_loops": len(looping) - MAX_LOOPS,
-        "paid": "as the log says" if has_cost(trajectory) else "at your prices",
+        "paid": "at your prices" if set(costs) == {None} else "as the log says",
         "strip": strip(total, spans),
         "inside": {n for first, last in spans for n in range(first, last + 1)},
         "points": [operating_point(judge) for judge in dict.fromkeys(judges) if judge],
