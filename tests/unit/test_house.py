@@ -46,7 +46,8 @@ CEILINGS = {
     # 700 for one configuration of commands, guards and tests, and for what the merge brought.
     # 1,500: 430 for `explain`, 360 for covariates, severity and quarters of sessions,
     # 240 for readers of Crush, Continue and redrawn screens, 200 for typed settings.
-    "lines": 64_220,  # wanted: 47_000
+    # Of these, 60 are for messages that are answered alike, and for explaining them.
+    "lines": 64_280,  # wanted: 47_000
     "records per 1,000 lines": 5.15,  # wanted: 5
     # Up by 0.5: each class of tool calls in loops-2, and each cause, is a function of its own.
     "one-place functions, %": 13.0,  # wanted: 14
