@@ -303,7 +303,7 @@ class LoopStream:
         self._has_acted |= acts
         asks = role_of_turn(turn) == "user" and (self._has_acted or is_command(turn.text))
         if self._has_acted and self.settings.version > 1:
-            self._keep_answer(turn, acts=acts)
+            self.record_answer(turn, acts=acts)
         if message is not None and (acts or asks) and self.settings.version > 1:
             self._skim(message, turn.speaker, may_repeat=acts)
         elif message is not None:
@@ -377,7 +377,7 @@ class LoopStream:
             self._repeats_sum.raise_to(self._texts.number, within)
             self._follow(self._repeats_sum, message.text, ())
 
-    def _keep_answer(self, turn: Turn, *, acts: bool) -> None:
+    def record_answer(self, turn: Turn, *, acts: bool) -> None:
         """Remember what the same message of an agent has been answered each time."""
         if role_of_turn(turn) != "assistant":
             self._answer = normalize(turn.text) or self._answer
