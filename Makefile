@@ -187,7 +187,7 @@ browser: $(READY)
 	    || echo "Chromium can't be installed here: the browser tests will be skipped"; \
 	else echo "no Chromium found: the browser tests will be skipped"; fi
 
-BUILT_FROM := pyproject.toml constraints.txt hatch_build.py src/chimeralab/embedding/build.py src/chimeralab/embedding/minilm.c
+BUILT_FROM := pyproject.toml src/chimeralab/version.py constraints.txt hatch_build.py src/chimeralab/embedding/build.py src/chimeralab/embedding/minilm.c
 
 $(READY): $(BUILT_FROM)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -26,6 +26,12 @@ def make_environment(place: Path, *requirements: str) -> Path:
     return python
 
 
+def read_version() -> str:
+    text = (ROOT / "src" / "chimeralab" / "version.py").read_text(encoding="utf-8")
+    [version] = re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    return str(version)
+
+
 def check_changelog(text: str, version: str) -> None:
     """Refuse a version without dated notes.
 
@@ -36,7 +42,7 @@ def check_changelog(text: str, version: str) -> None:
 
 
 def main() -> None:
-    version = re.findall(r'"(.+)"', (ROOT / "src/chimeralab/version.py").read_text())[0]
+    version = read_version()
     check_changelog((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), version)
     shutil.rmtree(DIST, ignore_errors=True)
     with tempfile.TemporaryDirectory() as place:

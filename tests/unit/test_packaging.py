@@ -1,6 +1,7 @@
 """What is installed: wheels named for what is in them, and exact versions for every requirement."""
 
 import re
+import runpy
 import tomllib
 import zipfile
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from chimeralab.embedding import build
+from chimeralab.version import __version__
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -45,6 +47,17 @@ def test_every_requirement_has_an_exact_version_that_fits() -> None:
         )
     ]
     assert unfit == [], "`make constraints` updates constraints.txt"
+
+
+def test_this_version_has_dated_notes_of_three_kinds() -> None:
+    release = runpy.run_path(str(ROOT / "tools" / "release.py"))
+    notes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert release["read_version"]() == __version__
+    release["check_changelog"](notes, __version__)
+    with pytest.raises(SystemExit, match=r"no dated notes for 9\.9"):
+        release["check_changelog"](notes, "9.9")
+    section = notes.split("\n## ")[1]
+    assert re.findall(r"^### (.+)$", section, re.MULTILINE) == ["Added", "Changed", "Fixed"]
 
 
 def test_every_version_has_its_hashes_and_no_address() -> None:
