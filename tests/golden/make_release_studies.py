@@ -5,18 +5,19 @@ Once per minor version, when it is released: from then on they are never made ag
 """
 
 import json
+import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 from chimeralab.study import Study
 from tests.studies import take_step
 
-PLANS = Path(__file__).parent / "release"
+PLANS = Path(__file__).absolute().parent / "release"
 STEPS = {
     "selfplay": ("lock", "run", "detect", "rate rules", "label human:ann loops"),
     "trial": ("lock", "run"),
@@ -26,9 +27,9 @@ COMMANDS = {"selfplay": ("audit", "analyse"), "trial": ("analyse", "measure --by
 DATE = (1980, 1, 1, 0, 0, 0)
 
 
-def make(name: str, folder: Path, ask: Callable[..., str]) -> None:
-    """Make a study, record what commands say of it, and zip it."""
-    study = folder / name
+def make(name: str) -> None:
+    """Make a study in the working directory, record what commands say of it, and zip it."""
+    study = Path(name)
     study.mkdir()
     shutil.copy(PLANS / f"{name}.toml", study / "plan.toml")
     for step in STEPS[name]:
@@ -40,10 +41,10 @@ def make(name: str, folder: Path, ask: Callable[..., str]) -> None:
         (study / "recorded" / f"{first}.json").write_text(said, encoding="utf-8")
     verified = json.loads(ask("verify", str(study), "--json"))
     assert not verified["findings"], verified
-    with zipfile.ZipFile(folder / f"{name}.zip", "w", zipfile.ZIP_DEFLATED) as kept:
+    with zipfile.ZipFile(f"{name}.zip", "w", zipfile.ZIP_DEFLATED) as kept:
         for file in sorted(study.rglob("*")):
             if file.is_file() and not file.name.endswith(("-wal", "-shm")):
-                info = zipfile.ZipInfo(file.relative_to(folder).as_posix(), DATE)
+                info = zipfile.ZipInfo(file.as_posix(), DATE)
                 info.compress_type = zipfile.ZIP_DEFLATED
                 kept.writestr(info, file.read_bytes())
     shutil.rmtree(study)
@@ -57,11 +58,14 @@ def ask(*command: str) -> str:
 
 
 def main() -> None:
-    target = Path(sys.argv[1])
+    target = Path(sys.argv[1]).absolute()
+    platform.node = lambda: "example"  # no name of a machine, and no path of one
     with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
         for name in STEPS:
-            make(name, Path(place), ask)
-            shutil.move(Path(place, f"{name}.zip"), target / f"{name}.zip")
+            make(name)
+            shutil.move(f"{name}.zip", target / f"{name}.zip")
+        os.chdir(target)
 
 
 if __name__ == "__main__":
