@@ -30,10 +30,10 @@ CEILINGS = {
     # Two for loops-2: classes of tool calls, winding down. Nine more: costs, causes and verdicts
     # first; streams, budgets and the wrappers of streams; identity, advice and runs in guards.
     # Four for one configuration (what a project says, rules per tool, `chimera config`) and for
-    # the hooks of Codex, Gemini CLI and opencode. Three for `explain` and covariates.
-    # Two more: the guards for AG2 and in front of MCP servers.
-    # Three for places where people are: `chimera mcp`, its server, and alerts.
-    "files": 290,  # wanted: 260
+    # the hooks of Codex, Gemini CLI and opencode. Three for `explain` and covariates. Two for the
+    # guards for AG2 and in front of MCP servers, three for `chimera mcp`, its server and alerts.
+    # Five for what ends a loop: states, escapes, their page, and `branch` with its command.
+    "files": 289,  # wanted: 260
     # More: 1,900 lines for the readers of wild logs; 900 for calibration, turn labels and rules of
     # the rubric; 600 for cells read in one place and stores that reading leaves alone; 450 for
     # exports that read back, live metrics and statements; 350 for unseen cycles and AC1; 600 for
@@ -48,14 +48,15 @@ CEILINGS = {
     # 700 for one configuration of commands, guards and tests, and for what the merge brought.
     # 1,500: 430 for `explain`, 360 for covariates, severity and quarters of sessions,
     # 240 for readers of Crush, Continue and redrawn screens, 200 for typed settings.
-    # 390 for the guards for AG2 and in front of MCP servers.
-    # 430 for the MCP server, alerts to webhooks and GitHub, and metrics.
-    "lines": 67_500,  # wanted: 47_000
+    # 430 for the guards for AG2 and in front of MCP servers; 430 for the MCP server, alerts to
+    # webhooks and GitHub, and metrics; 80 for counts of the calls that repeat and names of logs;
+    # 1,750 for perturbations, what became of the loops, their page and `branch`.
+    "lines": 66_920,  # wanted: 47_000
     "records per 1,000 lines": 5.15,  # wanted: 5
     # Up by 0.5: each class of tool calls in loops-2, and each cause, is a function of its own.
     "one-place functions, %": 13.0,  # wanted: 14
-    # One more: budgets, which only `Watch` keeps.
-    "single-importer modules": 49,
+    # One more: budgets, which only `Watch` keeps. One more: alerts, which only `detect` sends.
+    "single-importer modules": 50,
     "longest function": 54,
     # Each host of a live guard has its own `LoopGuard`, a documented name.
     "class names that stand for two classes": 1,
@@ -73,8 +74,8 @@ WAYS = {
     "self-play plan to page": (89, 91),  # wanted: (75, 100)
     # One record more: the sums of metrics that are computed in one pass; one file more: the steps.
     "trial plan to page": (85, 116),  # wanted: (70, 100)
-    # A file and a record more: what a loop costs.
-    "opening a conversation in the app": (17, 12),
+    # Two files and a record more: what a loop costs, and how its calls are quoted.
+    "opening a conversation in the app": (18, 12),
 }
 
 

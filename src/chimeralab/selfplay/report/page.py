@@ -111,8 +111,6 @@ def make_report(material: Material) -> Report:
     gate, prompts = study.plan.extras["gate"], len(study.plan.prompts)
     gate_limits = say("gate_limits", limits=list(gate.advise(len(study.talks), prompts)))
     summary = glance(material)
-    escapes = describe_escape(material.escape) if material.escape else ()
-    rest = summary[2 if results else 1 :]
     return make_page(
         Frame(
             kind="study",
@@ -124,8 +122,7 @@ def make_report(material: Material) -> Report:
             verdicts=[
                 *(head_blocks(material, results[0]) if results else ()),
                 *(looks_like(choice[0][0], talks, loops) if choice[0] else ()),
-                # With results, the figure and the cards say the second sentence.
-                *(paragraph(sentence, "finding") for sentence in (*rest, *escapes)),
+                *findings(material, summary),
             ],
             first=first,
             remarks=[scope.sentence, gate_limits, few_prompts(analysis) if analysis else ""],
@@ -141,6 +138,13 @@ def make_report(material: Material) -> Report:
             numbers=assign_names(entries),
         )
     )
+
+
+def findings(material: Material, summary: Sequence[str]) -> Iterator[Block]:
+    """The sentences at the head; with results, the figure and the cards say the second of them."""
+    rest = summary[2 if material.results else 1 :]
+    escapes = describe_escape(material.escape) if material.escape else ()
+    yield from (paragraph(sentence, "finding") for sentence in (*rest, *escapes))
 
 
 def head_blocks(material: Material, analysis: Analysis) -> Iterator[Block]:
