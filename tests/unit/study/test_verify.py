@@ -110,7 +110,7 @@ def test_exploratory_study_is_reported_as_such(make_study):
     assert deviation.sentence == "there is no plan.lock: the study is exploratory"
 
 
-def test_defaults_that_are_new_and_off_are_no_other_plan(done):
+def test_new_default_that_is_off_is_not_another_plan(done):
     """The version that ran may know more settings than the one that locked."""
     added = "json_set(value, '$.conversation.new', json('null'))"
     tamper(done, f"UPDATE study SET value = {added} WHERE key = 'resolved'")
