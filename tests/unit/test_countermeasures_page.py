@@ -14,8 +14,8 @@ STUDY = ROOT / "studies" / "countermeasures"
 PAGE = ROOT / "docs" / "countermeasures.md"
 # A number with decimals, and its sign if it has one.
 DECIMAL = re.compile(r"(?<![\w.,])[+−]?\d+\.\d+(?![\w.])")
-# What the page cites from elsewhere: the model's name and size, what came out of an earlier run, and
-# what `check` predicted.
+# What the page cites from elsewhere: the model's name and size, what came out of an earlier run,
+# and what `check` predicted.
 FORECAST = {"0.17", "0.09", "0.19", "0.22"}
 CITED = {"1.5", "1.1", "−0.194", "−0.069", "+0.444", "+0.217"} | FORECAST
 
