@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pickle
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -22,6 +23,10 @@ if find_spec("jinja2"):
 
 # The tests run the command in their own process, so that process is set up as the command's is.
 limit_blas_threads()
+
+# In the background or under nohup, signals are ignored, and so they would be by what tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # On a loaded machine any example may be slow, and that says nothing about the law. `make test` and
 # continuous integration draw the same examples each time, with the profile "ci" of Hypothesis.
