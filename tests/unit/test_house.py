@@ -49,9 +49,9 @@ CEILINGS = {
     # 1,500: 430 for `explain`, 360 for covariates, severity and quarters of sessions,
     # 240 for readers of Crush, Continue and redrawn screens, 200 for typed settings.
     # 430 for the guards for AG2 and in front of MCP servers; 430 for the MCP server, alerts to
-    # webhooks and GitHub, and metrics; 80 for counts of the calls that repeat and names of logs;
+    # webhooks and GitHub, and metrics; 90 for costs, counts of calls that repeat and names of logs;
     # 1,750 for perturbations, what became of the loops, their page and `branch`.
-    "lines": 66_920,  # wanted: 47_000
+    "lines": 66_930,  # wanted: 47_000
     "records per 1,000 lines": 5.15,  # wanted: 5
     # Up by 0.5: each class of tool calls in loops-2, and each cause, is a function of its own.
     "one-place functions, %": 13.0,  # wanted: 14

@@ -270,7 +270,8 @@ class LoopTotals:
         if found.cost is None or found.loop_cost is None or found.after_notice is None:
             return
         costs = found.loop_cost, found.after_notice, found.cost
-        sums = self.tokens[found.cost.estimated]
+        # Where only the total is known, what a loop takes of it is an estimate.
+        sums = self.tokens[found.cost.estimated or found.loop_cost.estimated]
         for place, cost in enumerate(costs):
             sums[place] += cost.tokens
         for own, name in ((self.seconds, "seconds"), (self.money, "money")):

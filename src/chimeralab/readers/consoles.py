@@ -57,7 +57,7 @@ PRINTED = re.compile(r">(?: .*)?  $")
 NUMBER = r"(\d{1,30}(?:\.\d{1,30})?)"
 COUNT = r"(\d[\d,]{0,30}(?:\.\d{1,30})?k?)"
 SPENT = re.compile(
-    rf"> (?:Tokens: )?{COUNT} (?:sent|prompt tokens)\b.*?\b{COUNT} "
+    rf"> (?:Tokens: )?{COUNT} (sent|prompt tokens)\b.*?\b{COUNT} "
     rf"(?:received|completion tokens)(?:.*?\${NUMBER})?"
 )
 
@@ -112,14 +112,27 @@ def _aider_messages(text: str) -> Iterator[ChatMessage]:
         messages.append(message)
         spent = [found for line in lines if role == "system" and (found := SPENT.match(line))]
         for found in spent:
-            sent, received = (_thousands(found[n]) for n in (1, 2))
-            cost = {"cost": float(found[3])} if found[3] else {}
+            # In older versions the line stands before its answer, which may be empty.
+            before = found[2] != "sent"
+            sent, received = (_thousands(found[n]) for n in (1, 3))
+            cost = {"cost": float(found[4])} if found[4] else {}
             about = {"usage": {"input": sent, "output": received}} | cost
-            if len(messages) > 1 and messages[-2].turn.role == "assistant":
+            if not before and len(messages) > 1 and messages[-2].turn.role == "assistant":
                 messages[-2] = annotate(messages[-2], about)
             else:
-                waiting = about
+                waiting = _add_spent(waiting, about)
+    if waiting and messages:
+        messages[-1] = annotate(messages[-1], waiting)
     yield from messages
+
+
+def _add_spent(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """What two requests spent, of which the first had no answer."""
+    if not one:
+        return other
+    usage = {key: one["usage"][key] + other["usage"][key] for key in one["usage"]}
+    cost = [each["cost"] for each in (one, other) if "cost" in each]
+    return {"usage": usage} | ({"cost": sum(cost)} if cost else {})
 
 
 def _thousands(number: str) -> int:

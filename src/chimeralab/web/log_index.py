@@ -246,7 +246,7 @@ class LogIndex:
             "evidence": row.evidence and replace_surrogates(row.evidence),
             "inside": detection.looping_messages,
             "cost": whole and whole.tokens,
-            "guessed": whole and whole.estimated,
+            "guessed": any(cost.estimated for cost in (whole, inside) if cost),
             "money": inside and inside.money,
         }
         fields = ", ".join(f"{name} = :{name}" for name in values)

@@ -20,7 +20,7 @@ from chimeralab.core.records import (
 from chimeralab.detection.advice import ADVICE
 from chimeralab.detection.cause import CAUSES, find_cause
 from chimeralab.detection.classes import PATIENCE
-from chimeralab.detection.cost import Prices, cost_messages, parse_prices
+from chimeralab.detection.cost import LoopTotals, Prices, cost_messages, parse_prices
 from chimeralab.detection.judging import Judge
 from chimeralab.detection.verdict import as_json, from_json
 
@@ -178,3 +178,15 @@ def test_every_kind_has_a_plain_name() -> None:
     assert kinds == KIND_NAMES.keys()
     assert all(name == name.lower() and "_" not in name for name in KIND_NAMES.values())
     assert all(name.islower() for name in CAUSES.values())
+
+
+def test_headline_marks_what_loops_take_of_a_known_total_as_estimated() -> None:
+    turns = [Turn("Once more, from the top, please.") for _ in range(6)]
+    [(_, found)] = Judge(None).judge([talk(*turns, tokens=Tokens(total=600))])
+    assert (found.cost, found.loop_cost) == (
+        Cost(600, estimated=False),
+        Cost(600, estimated=True),
+    )
+    sums = LoopTotals()
+    sums.add(found)
+    assert sums.costs().startswith("Inside loops: ~600 tokens")

@@ -252,6 +252,29 @@ def test_history_of_aider_may_have_lost_the_spaces_that_end_its_lines(read):
     assert others == [kept, kept]
 
 
+def test_old_aider_says_what_an_answer_cost_before_it(read):
+    said = """# aider chat started at 2024-05-01 10:00:00
+
+> Aider v0.35.1-dev|
+
+#### add a function|
+
+> 1000 prompt tokens, 10 completion tokens, $1.000000 cost|
+
+First answer, it adds a function.
+
+> Add these files to the chat? yes|
+> 1500 prompt tokens, 0 completion tokens, $0.500000 cost|
+> 2000 prompt tokens, 20 completion tokens, $2.000000 cost|
+
+Second answer, it writes a test.
+"""
+    log = said.replace("|\n", "  \n")
+    answers = [turn for turn in read(log).turns if turn.role == "assistant"]
+    assert [turn.cost for turn in answers] == [1.0, 2.5]  # a request had no answer
+    assert [turn.tokens.input for turn in answers] == [1000, 3500]
+
+
 def test_answer_in_a_history_of_aider_calls_no_tools(read):
     said = aider(HEALTHY).decode().replace("deleting it is safe", "done.\n\nAction: rm b.bin", 1)
     asked = said.replace("Thanks.", "Thanks. Action: what now?")
